@@ -38,11 +38,15 @@ fn kept(kind: Kind) -> CapabilitySet {
     }
 }
 
-/// Gives up all capabilities of this thread but those of a kind, and the means to get others. Returns the names of those that
-/// are left.
-pub(crate) fn keep(kind: Kind) -> io::Result<Vec<String>> {
+/// Gives up all capabilities of this thread but those of a kind and, if so, that to write files of others, and the means to get
+/// others. Returns the names of those that are left.
+pub(crate) fn keep(kind: Kind, writes_files_of_others: bool) -> io::Result<Vec<String>> {
     let own = capabilities(None)?;
-    let left = own.permitted & kept(kind);
+    let further = match writes_files_of_others {
+        true => CapabilitySet::DAC_OVERRIDE,
+        false => CapabilitySet::empty(),
+    };
+    let left = own.permitted & (kept(kind) | further);
     for capability in CapabilitySet::all().iter_names().map(|(_, one)| one) {
         if !left.contains(capability) && own.permitted.contains(CapabilitySet::SETPCAP) {
             // The kernel may not know it.

@@ -31,6 +31,7 @@ pub struct Sandbox {
     files: BTreeMap<PathBuf, FileRights>,
     network: bool,
     io_uring: bool,
+    files_of_others: bool,
 }
 
 impl Sandbox {
@@ -49,6 +50,7 @@ impl Sandbox {
             files: files.map(|(path, rights)| (path.into(), rights)).into(),
             network: false,
             io_uring: false,
+            files_of_others: false,
         }
     }
 
@@ -69,14 +71,20 @@ impl Sandbox {
         self.io_uring = true;
     }
 
+    /// Keeps root's right to write files of others, of those that are kept to be written.
+    pub fn allow_files_of_others(&mut self) {
+        self.files_of_others = true;
+    }
+
     /// Gives up all other rights of the calling thread and of those that it starts from now on, as far as the kernel can. Returns
     /// what does not hold, with the reasons.
     pub fn enter(&self) -> Vec<String> {
         let mut missing = Vec::new();
-        let capabilities = capabilities::keep(self.kind).unwrap_or_else(|error| {
-            missing.push(format!("it keeps all capabilities: {error}"));
-            capabilities::names()
-        });
+        let capabilities =
+            capabilities::keep(self.kind, self.files_of_others).unwrap_or_else(|error| {
+                missing.push(format!("it keeps all capabilities: {error}"));
+                capabilities::names()
+            });
         let Landlocked { version, files } = self.hold_files().unwrap_or_else(|reason| {
             missing.push(format!("files are open to it: {reason}"));
             Landlocked::default()

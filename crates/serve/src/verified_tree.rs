@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use verimount_mirrors::Mirrors;
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_sync::Mutex;
@@ -20,7 +21,7 @@ use verimount_tree::{
 use verimount_verity::{Account, Identity, Mismatch, Place};
 
 use crate::{
-    Kind, Origin, OriginStatus, Served, Status,
+    Kind, MirrorsStatus, Origin, OriginStatus, Served, Status,
     requests::{Operation, RequestCounters},
     seen_names::SeenNames,
     status::end_of,
@@ -45,6 +46,8 @@ pub struct VerifiedTree {
     is_file: bool,
     /// Where the content comes from, if not only from this machine.
     origin: Option<Arc<dyn Origin>>,
+    /// Where it is, if in several places.
+    mirrors: Option<Arc<Mirrors>>,
     requests: RequestCounters,
     mismatches: AtomicU64,
     failures: Mutex<VecDeque<Failure>>,
@@ -97,6 +100,8 @@ pub struct ImageStatus {
     pub tree_bytes: u64,
     /// What was fetched, if the content is not only on this machine.
     pub origin: Option<OriginStatus>,
+    /// What each place did, if the content is in several.
+    pub mirrors: Option<MirrorsStatus>,
     /// The last reads that failed, oldest first, without repetitions.
     pub recent_failures: Vec<Failure>,
 }
@@ -111,6 +116,7 @@ impl VerifiedTree {
             account,
             is_file: false,
             origin: None,
+            mirrors: None,
             requests: RequestCounters::new(OPERATIONS),
             mismatches: AtomicU64::new(0),
             failures: Mutex::default(),
@@ -135,6 +141,11 @@ impl VerifiedTree {
             seen,
             ..self
         }
+    }
+
+    /// Declares in which places the content is, if in several.
+    pub fn with_mirrors(self, mirrors: Option<Arc<Mirrors>>) -> Self {
+        Self { mirrors, ..self }
     }
 
     /// Ends all reads that wait for content from elsewhere.
@@ -169,6 +180,7 @@ impl VerifiedTree {
             tree_requests: stats.tree_requests,
             tree_bytes: stats.tree_bytes,
             origin: self.origin.as_ref().map(|origin| origin.status().bounded()),
+            mirrors: self.mirrors.as_ref().map(|mirrors| mirrors.stats().into()),
             recent_failures: self.failures.lock().iter().cloned().collect(),
         }
     }

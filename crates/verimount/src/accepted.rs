@@ -72,6 +72,25 @@ impl Accepted {
         }
     }
 
+    /// The same, but only the content of this seal, which was accepted.
+    pub(crate) fn only(self, seal: &OpenedSeal) -> Self {
+        match (self, seal) {
+            (Self::FsVerity { key, .. }, OpenedSeal::FsVerity(sealed)) => Self::FsVerity {
+                digest: Some(sealed.file_digest()),
+                key,
+            },
+            (Self::OwnSeal, OpenedSeal::FsVerity(sealed)) => Self::FsVerity {
+                digest: Some(sealed.file_digest()),
+                key: None,
+            },
+            (Self::OwnSeal, OpenedSeal::DmVerity { root, .. }) => Self::DmVerity {
+                root: root.clone(),
+                superblock: None,
+            },
+            (accepted, _) => accepted,
+        }
+    }
+
     /// As a status reports it.
     pub(crate) fn pin(&self) -> Pin {
         match self {

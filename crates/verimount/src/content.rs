@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use verimount_mirrors::MirrorStats;
 use verimount_serve::{Origin, Pin};
 use verimount_source::{ChunkCache, ReadAhead, ReadAt};
 use verimount_tree::{Measurement, SingleFile, StoredFile, Tree};
@@ -7,7 +8,7 @@ use verimount_verity::{Account, Identity, Sealed, VerifiedReader, VerifyStats};
 
 use crate::{
     Error, File, Image, Location, OpenOptions, Report, VerifyOptions, fault::Fault, image_format,
-    open::open, place::Place, processors::all_processors, verify::verify,
+    mirrors::MirroredContent, open::open, place::Place, processors::all_processors, verify::verify,
 };
 
 /// What is at a location, image or not: verified when it is read, unless that was declined.
@@ -28,6 +29,8 @@ pub struct Content {
     pub(crate) unverified: Option<Arc<Place>>,
     /// Where it comes from, if not only from this machine.
     pub(crate) origin: Option<Arc<dyn Origin>>,
+    /// If it is in several places.
+    pub(crate) mirrored: Option<MirroredContent>,
 }
 
 impl Content {
@@ -58,6 +61,13 @@ impl Content {
     /// What was read and verified so far, of further devices too; `None` if nothing is verified.
     pub fn stats(&self) -> Option<VerifyStats> {
         self.reader.as_ref().map(|reader| reader.stats())
+    }
+
+    /// What each place did so far, if it was opened with [mirrors](OpenOptions::mirror).
+    pub fn mirror_stats(&self) -> Option<MirrorStats> {
+        self.mirrored
+            .as_ref()
+            .map(|mirrored| mirrored.mirrors.stats())
     }
 
     /// On what grounds it is handed out.

@@ -161,6 +161,7 @@ impl ErrorKind {
             | Fault::SignedDirectory
             | Fault::SignedAppend
             | Fault::NotADirectory(_)
+            | Fault::TooManyMirrors { .. }
             | Fault::Location(_) => Self::InvalidInput,
         }
     }

@@ -97,6 +97,12 @@ pub(crate) enum Fault {
     /// The content was opened without verification, which is needed here.
     #[error(": nothing of it is verified")]
     Unverified,
+    /// The content is in too many places.
+    #[error(": there can be at most {most} mirrors of it")]
+    TooManyMirrors {
+        /// How many there can be.
+        most: usize,
+    },
     /// It is neither sealed nor an image nor a volume.
     #[error(" has no seal, at its end or beside it, and is neither an image nor a volume")]
     Unrecognised,

@@ -176,6 +176,7 @@
 
 mod accepted;
 mod archive_input;
+mod beheaded;
 mod build;
 mod build_format;
 mod content;
@@ -195,10 +196,12 @@ mod image_plan;
 mod layer_note;
 mod layer_store;
 mod layers_error;
+mod lazy;
 mod listing;
 mod location;
 mod losses;
 mod metadata;
+mod mirrors;
 mod model;
 mod mount;
 mod open;
@@ -246,8 +249,9 @@ pub use progress::{Progress, Step};
 pub use seal::{DigestOptions, NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};
 pub use trust::{ParseRootHashError, RootHash};
-pub use verify::{Finding, Report, VerifiedModel, VerifyOptions};
+pub use verify::{Finding, Repaired, Report, VerifiedModel, VerifyOptions};
 
+pub use verimount_mirrors::{MirrorStats, PlaceStats};
 pub use verimount_models::{Claim as ModelClaim, Key as ModelKey};
 pub use verimount_names::{one_line, printable};
 pub use verimount_serve::Pin;

@@ -77,6 +77,14 @@ impl Location {
         matches!(&self.0, Kind::Far(far) if far.names_content())
     }
 
+    /// The digest that it names its content by.
+    pub(crate) fn named_digest(&self) -> Option<String> {
+        match &self.0 {
+            Kind::Far(far) => far.named_digest(),
+            _ => None,
+        }
+    }
+
     /// The path, if that is what it is.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
@@ -119,6 +127,15 @@ impl Location {
             Kind::Path(path) => Some(path_with(path, suffix).into()),
             Kind::Far(far) => far.with_suffix(suffix).map(|far| Self(Kind::Far(far))),
             Kind::Source { .. } => None,
+        }
+    }
+
+    /// The same, also for a process that has gone to another directory.
+    pub(crate) fn absolute(self) -> Self {
+        match self.0 {
+            // Without a current directory, only an absolute path leads anywhere.
+            Kind::Path(path) => std::path::absolute(&path).unwrap_or(path).into(),
+            other => Self(other),
         }
     }
 

@@ -160,7 +160,10 @@ impl Content {
             Some(tree) => VerifiedTree::new(tree, identity, account),
             None => VerifiedTree::of_file(content.single_file(), identity, account),
         };
-        let tree = tree.with_origin(content.origin.clone());
+        let mirrors = content.mirrored.as_ref();
+        let tree = tree
+            .with_origin(content.origin.clone())
+            .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
         let pin = Some(content.pin.clone());
         let served = match location.path() {
             Some(path) => served(path, pin),

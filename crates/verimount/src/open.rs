@@ -3,11 +3,18 @@ use std::sync::Arc;
 use verimount_serve::Pin;
 use verimount_source::{ReadAhead, ReadAt};
 use verimount_tree::StoredFile;
-use verimount_verity::{Identity, VerifiedReader};
+use verimount_verity::Identity;
 
 use crate::{
-    Content, Error, Location, OpenOptions, accepted::Accepted, far::open_slow, image_format,
-    place::Place, trust::Trust,
+    Content, Error, Location, OpenOptions,
+    accepted::Accepted,
+    far::open_slow,
+    fault::Fault,
+    image_format,
+    mirrors::{MirroredContent, open_mirrored},
+    opened_seal::OpenedSeal,
+    place::Place,
+    trust::Trust,
 };
 
 /// Opens what is at `location` with its devices, as the options accept it.
@@ -24,12 +31,33 @@ pub(crate) fn open_trusting(
 ) -> Result<Content, Error> {
     let options = &options.for_trust(trust);
     let place = Place::new(location, options);
-    let accepted = Accepted::at(&place, trust)?;
+    let accepted = accepted_at(&place, trust, options)?;
     let mut opened = open_accepted(place, accepted, options)?;
     let devices = options.devices.iter();
     let devices = devices.map(|device| device.open(trust, options));
     opened.devices = devices.collect::<Result<_, _>>()?;
     Ok(opened)
+}
+
+/// What `trust` accepts of what is at `place`. If that cannot be asked what its name stands for, a mirror of the same name is.
+fn accepted_at(
+    place: &Place,
+    trust: &Trust,
+    options: &OpenOptions,
+) -> Result<Option<Accepted>, Error> {
+    let accepted = Accepted::at(place, trust);
+    let Some(named) = place
+        .location()
+        .named_digest()
+        .filter(|_| accepted.is_err())
+    else {
+        return accepted;
+    };
+    let mirrors = options.mirrors.iter();
+    let same = mirrors.filter(|mirror| mirror.named_digest().as_ref() == Some(&named));
+    let places = same.map(|mirror| Place::of_mirror(mirror.clone(), options));
+    let answers = places.map(|mirror| Accepted::at(&mirror, trust));
+    answers.into_iter().find(Result::is_ok).unwrap_or(accepted)
 }
 
 /// Opens the content at `place`, without further devices. Without `accepted`, nothing is verified.
@@ -49,15 +77,20 @@ pub(crate) fn open_accepted(
     if !covers_size && let Some(error) = image_format::truncation(opened.source.clone()) {
         return Err(Error::image(location, error));
     }
-    let sidecar = options.sidecar.as_ref();
-    let is_remote = location.is_remote() || sidecar.is_some_and(Location::is_remote);
-    Ok(Content {
-        origin: is_remote.then(|| options.access.origin()).flatten(),
-        ..opened
-    })
+    let mut places = options.sidecar.iter().chain(&options.mirrors);
+    let is_remote = location.is_remote() || places.any(Location::is_remote);
+    let origin = is_remote.then(|| options.access.origin()).flatten();
+    let origin = match &opened.mirrored {
+        Some(mirrored) => origin.map(|origin| mirrored.origin(origin)),
+        None => origin,
+    };
+    Ok(Content { origin, ..opened })
 }
 
 fn open_unverified(place: Place, options: &OpenOptions) -> Result<Content, Error> {
+    if !options.mirrors.is_empty() {
+        return Err(Fault::Unverified.at(place.location()));
+    }
     let (source, stored) = place.content()?;
     Ok(Content {
         location: place.location().clone(),
@@ -69,6 +102,7 @@ fn open_unverified(place: Place, options: &OpenOptions) -> Result<Content, Error
         devices: Vec::new(),
         unverified: Some(place.into()),
         origin: None,
+        mirrored: None,
     })
 }
 
@@ -78,7 +112,8 @@ fn open_verified(
     options: &OpenOptions,
 ) -> Result<Content, Error> {
     let (location, pin) = (place.location().clone(), accepted.pin());
-    let (reader, stored) = open_reader(place, accepted, options)?;
+    let opened = open_seal(place, accepted, options)?;
+    let reader = Accepted::reader(&location, opened.seal, options.verify.clone())?;
     let reader = Arc::new(reader);
     let source: Arc<dyn ReadAt> = reader.clone();
     Ok(Content {
@@ -87,28 +122,39 @@ fn open_verified(
         reader: Some(reader),
         account: options.verify.account.clone(),
         pin,
-        stored,
+        stored: opened.stored,
         devices: Vec::new(),
         unverified: None,
         origin: None,
+        mirrored: opened.mirrored,
     })
 }
 
-fn open_reader(
-    place: Place,
-    accepted: Accepted,
-    options: &OpenOptions,
-) -> Result<(VerifiedReader, StoredFile), Error> {
-    let location = place.location().clone();
-    if place.is_slow() {
-        let seal = open_slow(place, accepted, &options.access)?;
-        let reader = Accepted::reader(&location, seal, options.verify.clone())?;
-        return Ok((reader, StoredFile::default()));
+/// A seal that was accepted, and what belongs to its content.
+pub(crate) struct Opened {
+    pub(crate) seal: OpenedSeal,
+    pub(crate) stored: StoredFile,
+    /// If it is in several places.
+    pub(crate) mirrored: Option<MirroredContent>,
+}
+
+fn open_seal(place: Place, accepted: Accepted, options: &OpenOptions) -> Result<Opened, Error> {
+    if !options.mirrors.is_empty() {
+        return open_mirrored(place, accepted, options);
     }
-    let (source, stored) = place.content()?;
-    let seal = accepted.find(&place, source)?;
-    Ok((
-        Accepted::reader(&location, seal, options.verify.clone())?,
+    let (seal, stored) = match place.is_slow() {
+        true => {
+            let seal = open_slow(place, accepted, &options.access)?;
+            (seal, StoredFile::default())
+        }
+        false => {
+            let (source, stored) = place.content()?;
+            (accepted.find(&place, source)?, stored)
+        }
+    };
+    Ok(Opened {
+        seal,
         stored,
-    ))
+        mirrored: None,
+    })
 }

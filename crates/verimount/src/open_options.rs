@@ -33,6 +33,8 @@ pub struct OpenOptions {
     pub(crate) sidecar: Option<Location>,
     pub(crate) hash_offset: Option<u64>,
     pub(crate) devices: Vec<ImageDevice>,
+    pub(crate) mirrors: Vec<Location>,
+    pub(crate) repair: bool,
     pub(crate) verify: VerifyOptions,
     pub(crate) access: Access,
 }
@@ -100,6 +102,21 @@ impl OpenOptions {
         self
     }
 
+    /// Adds another place of the same content, with its seal at its end or beside it. What does not match at the first
+    /// place, or cannot be read there, is taken from the next one that has it right. Mirrors are opened when they are
+    /// needed, and must have the content that was accepted at first. There can be up to 15.
+    pub fn mirror(mut self, location: impl Into<Location>) -> Self {
+        self.mirrors.push(location.into());
+        self
+    }
+
+    /// Whether right bytes from a mirror are written where others were found, in files on this machine: those of the content
+    /// and of its mirrors. Only what was verified is written.
+    pub fn repair(mut self, repair: bool) -> Self {
+        self.repair = repair;
+        self
+    }
+
     /// How much of the Merkle tree is kept in memory, in bytes; by default 16 MiB.
     pub fn tree_cache(mut self, bytes: usize) -> Self {
         self.verify.cache_bytes = bytes;
@@ -116,12 +133,14 @@ impl OpenOptions {
         }
     }
 
-    /// The same for content whose seal is where such seals usually are.
+    /// The same for content whose seal is where such seals usually are, and that is nowhere else.
     pub(crate) fn without_places(self) -> Self {
         Self {
             sidecar: None,
             hash_offset: None,
             devices: Vec::new(),
+            mirrors: Vec::new(),
+            repair: false,
             ..self
         }
     }

@@ -8,6 +8,7 @@ use verimount_verity::{Sealed, dm_verity::HashArea};
 use crate::RootHash;
 
 /// A seal that was found, and the content that it belongs to. Nothing of either is verified yet.
+#[derive(Clone)]
 pub(crate) enum OpenedSeal {
     FsVerity(Sealed),
     DmVerity { area: HashArea, root: RootHash },

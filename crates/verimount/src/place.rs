@@ -1,15 +1,19 @@
 //! Where content is: its file, and the one with its Merkle tree.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
-use verimount_source::ReadAt;
+use verimount_names::printable;
+use verimount_source::{FileSource, MendableFile, ReadAt};
 use verimount_tree::StoredFile;
 
 use crate::{
     Error, Location, OpenOptions,
     accepted::Named,
     far::{Access, FarLocation, Manifest},
-    location::Kind,
+    location::{Kind, open_file},
 };
 
 /// Where content is, by its location and the options. Nothing of it is opened yet.
@@ -18,6 +22,8 @@ pub(crate) struct Place {
     sidecar: Option<Location>,
     hash_offset: Option<u64>,
     access: Access,
+    /// Whether its files on this machine are opened to replace what is wrong in them.
+    is_mended: bool,
     /// What the registry says of an image in it, once that was asked for.
     manifest: OnceLock<Manifest>,
 }
@@ -30,7 +36,27 @@ impl Place {
             sidecar: options.sidecar.clone(),
             hash_offset: options.hash_offset,
             access: options.access.clone(),
+            is_mended: options.repair,
             manifest: OnceLock::new(),
+        }
+    }
+
+    /// The place of a mirror of content that is opened with these options: its seal is at its end or beside it.
+    pub(crate) fn of_mirror(location: Location, options: &OpenOptions) -> Self {
+        Self {
+            sidecar: None,
+            // In another file, the superblock may be elsewhere.
+            hash_offset: options.hash_offset.filter(|_| options.sidecar.is_none()),
+            ..Self::new(location, options)
+        }
+    }
+
+    /// The same, to be opened later, when the process may have gone to another directory.
+    pub(crate) fn absolute(self) -> Self {
+        Self {
+            location: self.location.absolute(),
+            sidecar: self.sidecar.map(Location::absolute),
+            ..self
         }
     }
 
@@ -84,6 +110,11 @@ impl Place {
         Ok((sidecar, self.hash_offset.unwrap_or(0)))
     }
 
+    /// Whether what is wrong in its files is replaced.
+    pub(crate) fn is_mended(&self) -> bool {
+        self.is_mended
+    }
+
     /// Whether nobody has said where the seal is.
     pub(crate) fn is_to_be_searched(&self) -> Result<bool, Error> {
         Ok(self.hash_offset.is_none() && self.sidecar()?.is_none())
@@ -118,6 +149,28 @@ impl Place {
         {
             return Ok((layer, StoredFile::default()));
         }
-        location.open(&self.access)
+        match location.path().filter(|_| self.is_mended) {
+            Some(path) => open_mendable(path),
+            None => location.open(&self.access),
+        }
+    }
+}
+
+/// Opens a file for reading and, if possible, to replace what is wrong in it.
+fn open_mendable(path: &Path) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+    let stored =
+        |file: &FileSource| StoredFile::of(file.file()).map_err(|error| Error::io(path, error));
+    match MendableFile::open(path) {
+        Ok(file) => {
+            let stored = stored(file.source())?;
+            Ok((Arc::new(file), stored))
+        }
+        // What is wrong with it otherwise is told by opening it for reading.
+        Err(error) => {
+            let file = open_file(path)?;
+            tracing::warn!(file = %printable(path), %error, "it cannot be opened for writing, and so is not repaired");
+            let stored = stored(&file)?;
+            Ok((Arc::new(file), stored))
+        }
     }
 }

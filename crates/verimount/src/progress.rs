@@ -30,6 +30,8 @@ pub enum Step {
     Hash,
     /// Reading and verifying.
     Verify,
+    /// Reading from where bytes are right, and replacing others.
+    Repair,
     /// Finding the files of an image that are in bad ranges.
     Name,
     /// Copying files out of an image.

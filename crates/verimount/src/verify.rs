@@ -87,8 +87,20 @@ pub struct Report {
     /// A defect of the image although all bytes match: it cannot be opened, or contradicts itself, so that other readers
     /// would see a different tree.
     pub defect: Option<TreeError>,
+    /// What was replaced from a mirror, if that was wanted and something was bad.
+    pub repaired: Option<Repaired>,
     /// The model, if its signature was asked for, and all is good.
     pub model: Option<VerifiedModel>,
+}
+
+/// What [`Content::verify`] replaced by right bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// How many ranges of the data and of the Merkle tree were replaced, of the content and of mirrors on this machine.
+    pub ranges: u64,
+    /// How many bytes of the content are bad nevertheless.
+    pub bad_bytes: u64,
 }
 
 /// A model in an image, whose signature and files were checked.
@@ -114,9 +126,10 @@ pub struct Finding {
 }
 
 impl Report {
-    /// Whether all is good.
+    /// Whether all is good, or is so since it was repaired.
     pub fn is_good(&self) -> bool {
-        self.bad_ranges == 0 && self.defect.is_none()
+        let is_whole = |repaired: Repaired| repaired.bad_bytes == 0;
+        (self.bad_ranges == 0 || self.repaired.is_some_and(is_whole)) && self.defect.is_none()
     }
 }
 
@@ -138,6 +151,13 @@ pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result
     let at = &content.location;
     let reader = content.reader.as_ref();
     let reader = reader.ok_or_else(|| Fault::Unverified.at(at))?;
+    let alone = content.mirrored.as_ref();
+    let alone = alone.map(|mirrored| mirrored.first_alone(at)).transpose()?;
+    // What others have right is bad here nevertheless.
+    let (reader, had_bad_end) = match &alone {
+        Some((alone, had_bad_end)) => (alone, *had_bad_end),
+        None => (&**reader, false),
+    };
     let mut report = Report {
         identity: *reader.identity(),
         size: reader.size(),
@@ -146,6 +166,10 @@ pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result
         bad: Vec::new(),
         unnamed: None,
         defect: None,
+        repaired: had_bad_end.then_some(Repaired {
+            ranges: 1,
+            bad_bytes: 0,
+        }),
         model: None,
     };
     let mut progress = step(watch, Step::Verify, reader.size());
@@ -153,9 +177,12 @@ pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result
     survey(reader, all_processors(), &mut found, &mut progress)
         .map_err(|error| Error::seal(at, error))?;
     drop(progress);
-    match report.is_good() {
-        true => report.defect = check(content.source.clone()).err(),
-        false => report.name_files(content, watch)?,
+    if report.bad_ranges > 0 {
+        report.name_files(content, watch)?;
+        report.repair(content, watch)?;
+    }
+    if report.is_good() {
+        report.defect = check(content.source.clone()).err();
     }
     Ok(report)
 }
@@ -171,6 +198,34 @@ impl Report {
                 files: Vec::new(),
             });
         }
+    }
+
+    /// Reads all content from where it is right, whereby what is wrong is replaced if that is wanted, and verifies the first
+    /// place once more.
+    fn repair(&mut self, content: &Content, watch: &mut Watch<'_>) -> Result<(), Error> {
+        let (Some(mirrored), Some(reader)) = (&content.mirrored, &content.reader) else {
+            return Ok(());
+        };
+        if !mirrored.repairs {
+            return Ok(());
+        }
+        let at = &content.location;
+        let mut bad_bytes = 0;
+        let (alone, _) = mirrored.first_alone(at)?;
+        for (what, reader) in [(Step::Repair, &**reader), (Step::Verify, &alone)] {
+            bad_bytes = 0;
+            let mut found = |bad: BadRange| bad_bytes += bad.range.end - bad.range.start;
+            let mut progress = step(watch, what, reader.size());
+            survey(reader, all_processors(), &mut found, &mut progress)
+                .map_err(|error| Error::seal(at, error))?;
+            mirrored.mirrors.finish_repairs();
+        }
+        let end_of_seal = self.repaired.map_or(0, |repaired| repaired.ranges);
+        self.repaired = Some(Repaired {
+            ranges: mirrored.mirrors.stats().ranges_mended + end_of_seal,
+            bad_bytes,
+        });
+        Ok(())
     }
 
     /// Finds the files of an image that overlap the bad ranges, as far as names are readable.
@@ -270,6 +325,7 @@ mod tests {
             bad: (0..bad).map(finding).collect(),
             unnamed: None,
             defect: None,
+            repaired: None,
             model: None,
         }
     }

@@ -1,6 +1,6 @@
 //! What takes the place of [`far`](crate) without the feature `remote`: all content is on this machine.
 
-use std::{error, fmt, path::PathBuf, sync::Arc};
+use std::{error, fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use verimount_helper::Task;
 use verimount_serve::Origin;
@@ -33,6 +33,11 @@ impl Access {
     pub(crate) fn origin(&self) -> Option<Arc<dyn Origin>> {
         None
     }
+
+    /// How long a read may take that has several places to ask.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs(60)
+    }
 }
 
 /// No helper is needed to reach nothing.
@@ -52,6 +57,10 @@ impl FarLocation {
     }
 
     pub(crate) fn names_content(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn named_digest(&self) -> Option<String> {
         match *self {}
     }
 
@@ -99,6 +108,26 @@ impl NamedSuperblock {
 /// There are no errors of servers.
 pub(crate) fn kind_of(_: &(dyn error::Error + Send + Sync + 'static)) -> Option<ErrorKind> {
     None
+}
+
+/// Nothing is replaced on other machines.
+pub(crate) fn is_replaced(_: &io::Error) -> bool {
+    false
+}
+
+/// The error for a file that is another one than was opened.
+pub(crate) fn replaced() -> io::Error {
+    io::Error::other("the file was replaced after it was opened")
+}
+
+/// Nothing is kept.
+pub(crate) fn kept_seal(_: &Place, _: &Accepted, _: &Access) -> Option<OpenedSeal> {
+    None
+}
+
+/// The same: nothing is kept.
+pub(crate) fn keep(seal: OpenedSeal, _: &Access) -> OpenedSeal {
+    seal
 }
 
 /// Nothing is kept, so that nothing is gained.

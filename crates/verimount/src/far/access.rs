@@ -1,4 +1,7 @@
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use verimount_cache::Cache;
 use verimount_names::printable;
@@ -27,6 +30,11 @@ impl Access {
             session: self.session.tolerating_changes(),
             ..self
         }
+    }
+
+    /// How long a read waits for what is on another machine.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.session.timeout()
     }
 
     /// As what content comes from.

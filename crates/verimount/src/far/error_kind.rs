@@ -1,4 +1,4 @@
-use std::error::Error;
+use std::{error::Error, io};
 
 use verimount_remote::Error as RemoteError;
 
@@ -18,6 +18,18 @@ pub(crate) fn kind_of(error: &(dyn Error + Send + Sync + 'static)) -> Option<Err
         RemoteError::Closed => ErrorKind::Cancelled,
         _ => ErrorKind::Network,
     })
+}
+
+/// The error for a file that is another one than was opened.
+pub(crate) fn replaced() -> io::Error {
+    RemoteError::Replaced.into()
+}
+
+/// Whether a read failed as the file is another one than was opened.
+pub(crate) fn is_replaced(error: &io::Error) -> bool {
+    let inner = error.get_ref();
+    let inner = inner.and_then(|inner| inner.downcast_ref::<RemoteError>());
+    matches!(inner, Some(RemoteError::Replaced))
 }
 
 #[cfg(test)]

@@ -36,7 +36,15 @@ impl FarLocation {
     }
 
     pub(crate) fn names_content(&self) -> bool {
-        matches!(self, Self::Registry(image) if image.reference().digest().is_some())
+        self.named_digest().is_some()
+    }
+
+    /// The digest that it names its content by.
+    pub(crate) fn named_digest(&self) -> Option<String> {
+        match self {
+            Self::Registry(image) => Some(image.reference().digest()?.to_string()),
+            Self::Url(_) | Self::Object(_) => None,
+        }
     }
 
     /// The registry that it is in, if it is in one.

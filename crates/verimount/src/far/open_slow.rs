@@ -1,5 +1,5 @@
-use super::{Access, kept::Kept, lazy::Lazy};
-use crate::{Error, accepted::Accepted, opened_seal::OpenedSeal, place::Place};
+use super::{Access, kept::Kept};
+use crate::{Error, accepted::Accepted, lazy::Lazy, opened_seal::OpenedSeal, place::Place};
 
 /// Opens content that takes long to read, through its copies in the cache, if there is one.
 pub(crate) fn open_slow(
@@ -7,22 +7,30 @@ pub(crate) fn open_slow(
     accepted: Accepted,
     access: &Access,
 ) -> Result<OpenedSeal, Error> {
-    if let Some(kept) = Kept::of_accepted(access, &accepted)
-        && let Some(seal) = kept.seal(&accepted)
-        && accepted.check(&place, &seal).is_ok()
-    {
-        return Ok(kept.keep(Lazy::closed(place, accepted, seal)));
+    if let Some(seal) = kept_seal(&place, &accepted, access) {
+        return Ok(keep(Lazy::closed(place, accepted, seal), access));
     }
     let (source, _) = place.content()?;
     let seal = accepted.find(&place, source)?;
-    let kept = Kept::of_seal(access, &seal);
     let seal = match accepted {
         // Only what was pinned is read on when it is stored in another way.
         Accepted::OwnSeal => seal,
         accepted => Lazy::open(place, accepted, seal),
     };
-    Ok(match kept {
+    Ok(keep(seal, access))
+}
+
+/// The seal of what is accepted at a place, if the cache has it. Its data and tree are empty.
+pub(crate) fn kept_seal(place: &Place, accepted: &Accepted, access: &Access) -> Option<OpenedSeal> {
+    let kept = Kept::of_accepted(access, accepted)?;
+    let seal = kept.seal(accepted)?;
+    accepted.check(place, &seal).is_ok().then_some(seal)
+}
+
+/// The same seal, which was accepted; what is read of its tree and its data is kept in the cache, if there is one.
+pub(crate) fn keep(seal: OpenedSeal, access: &Access) -> OpenedSeal {
+    match Kept::of_seal(access, &seal) {
         Some(kept) => kept.keep(seal),
         None => seal,
-    })
+    }
 }

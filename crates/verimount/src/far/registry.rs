@@ -3,6 +3,7 @@
 mod hashed;
 mod image;
 pub(super) mod kept_manifest;
+mod layer_copy;
 mod layers;
 mod pull;
 mod push;

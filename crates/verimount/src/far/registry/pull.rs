@@ -1,14 +1,18 @@
 use std::{
     fs::File,
-    io::Write,
+    io::{self, Seek, Write},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use verimount_remote::registry::Descriptor;
-use verimount_source::FileSource;
+use verimount_source::{FileSource, ReadAt};
 use verimount_verity::Identity;
 
-use super::{Found, RegistryImage, hashed::hashed};
+use super::{
+    hashed::hashed,
+    layer_copy::{LayerCopy, OpenLayer},
+};
 use crate::{
     Error, Location, OpenOptions, Step,
     accepted::Accepted,
@@ -16,6 +20,7 @@ use crate::{
     fault::Fault,
     layers_error::LayersError,
     location::sidecar_path,
+    mirrors::{answering, mirrors_of},
     open::open_accepted,
     output_file::OutputFile,
     place::Place,
@@ -80,21 +85,23 @@ where
     let watch = &mut options.watcher.watch();
     let open = &options.open;
     let trust = open.trust(&location)?;
-    let there = Place::new(location, &open.clone().without_places());
-    let Some((FarLocation::Registry(image), found)) = there.manifest()? else {
+    let places = places_of(location, open);
+    let there = answering(&places, &trust)?;
+    let Some((FarLocation::Registry(_), found)) = there.manifest()? else {
         let reason = "a file is copied from a registry (oci://)";
         return Err(Fault::WrongPlace(reason).somewhere());
     };
-    let accepted = Accepted::at(&there, &trust)?;
+    let accepted = Accepted::at(there, &trust)?;
     let layers = &found.layers;
     let data = Fetched::new(file.to_owned())?;
     let seal = match &layers.seal {
         Some(_) => Some(Fetched::new(sidecar_path(file))?),
         None => None,
     };
-    data.fetch(image, found, &layers.data, watch)?;
+    let content: OpenLayer = |place| Ok(place.content()?.0);
+    data.fetch(&places, content, &layers.data, open, watch)?;
     if let (Some(fetched), Some(layer)) = (&seal, &layers.seal) {
-        fetched.fetch(&image.seal(), found, layer, watch)?;
+        fetched.fetch(&places, open_seal, layer, open, watch)?;
     }
     let here = OpenOptions::new()
         .sidecar(seal.as_ref().map(Fetched::location).transpose()?)
@@ -110,6 +117,24 @@ where
     Ok(report.identity)
 }
 
+/// The content's place, and those of its mirrors.
+fn places_of(location: Location, options: &OpenOptions) -> Vec<Arc<Place>> {
+    let there = Place::new(location, &options.clone().without_places());
+    let mirrors = options.mirrors.iter().cloned();
+    let mirrors = mirrors.map(|mirror| Place::of_mirror(mirror, options));
+    let places = [there].into_iter().chain(mirrors);
+    places.map(Arc::new).collect()
+}
+
+/// Opens the layer with the seal of what is at a place.
+fn open_seal(place: &Place) -> Result<Arc<dyn ReadAt>, Error> {
+    let at = place.location();
+    let beside = || at.sidecar();
+    let seal = place.sidecar()?.or_else(beside);
+    let missing = || Fault::NotSealed { sidecar: None }.at(at);
+    place.file(&seal.ok_or_else(missing)?)
+}
+
 impl Fetched {
     fn new(path: PathBuf) -> Result<Self, Error> {
         let output = OutputFile::new(&path, 0o666).map_err(|error| Error::io(&path, error))?;
@@ -120,23 +145,54 @@ impl Fetched {
         self.output.file()
     }
 
-    /// Fetches a layer, and compares its digest.
+    /// Fetches a layer from the first place that has it right.
     fn fetch(
         &self,
-        image: &RegistryImage,
-        found: &Found,
+        places: &[Arc<Place>],
+        open: OpenLayer,
         layer: &Descriptor,
+        options: &OpenOptions,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
-        let from = image.location();
-        let source = image.open(found)?;
+        let mut left = places;
+        loop {
+            let fetched = self.fetch_from(left, open, layer, options, watch);
+            let is_wrong = |error: &Error| {
+                matches!(error.fault(), Fault::Layers(LayersError::WrongLayer { .. }))
+            };
+            match fetched {
+                // Only all of it together tells that it is wrong, and not where.
+                Err(error) if is_wrong(&error) && left.len() > 1 => {
+                    tracing::warn!(%error, "a copy is wrong there: other places are asked");
+                    left = &left[1..];
+                    self.clear().map_err(|error| Error::io(&self.path, error))?;
+                }
+                fetched => return fetched,
+            }
+        }
+    }
+
+    /// Fetches a layer from the first place, and what that fails to send from others; and compares its digest.
+    fn fetch_from(
+        &self,
+        places: &[Arc<Place>],
+        open: OpenLayer,
+        layer: &Descriptor,
+        options: &OpenOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), Error> {
+        let from = places[0].location();
+        let copies = places.iter().map(|place| -> Arc<dyn ReadAt> {
+            Arc::new(LayerCopy::new(place.clone(), open, layer.size))
+        });
+        let source = mirrors_of(places, options).part("layer", copies.collect());
         let mut progress = step(watch, Step::Download, layer.size);
         let expected = layer.digest;
-        let actual = hashed(&source, &from, |bytes| {
+        let actual = hashed(&source, from, |bytes| {
             let written = self.file().write_all(bytes);
             written.map_err(|error| Error::io(&self.path, error))?;
             match progress(bytes.len() as u64).is_break() {
-                true => Err(Fault::Cancelled.at(&from)),
+                true => Err(Fault::Cancelled.at(from)),
                 false => Ok(()),
             }
         })?;
@@ -145,6 +201,12 @@ impl Fetched {
         }
         let (expected, actual) = (expected.to_string(), actual.to_string());
         Err(Fault::Layers(LayersError::WrongLayer { expected, actual }).at(from))
+    }
+
+    /// Removes what was written.
+    fn clear(&self) -> io::Result<()> {
+        self.file().set_len(0)?;
+        self.file().rewind()
     }
 
     /// What was fetched, for reading.

@@ -1,24 +1,42 @@
-//! Content on another machine, which is opened when something of it is first read, and again after it was replaced there.
+//! Content that is opened when something of it is first read, and on another machine again after it was replaced there.
 
 use std::{
     fmt, io,
     sync::{Arc, OnceLock},
+    thread,
+    time::Duration,
 };
 
-use verimount_remote::Error as RemoteError;
 use verimount_source::{ReadAt, ReadError, check_range};
-use verimount_sync::Mutex;
+use verimount_sync::{Condvar, Mutex};
 
-use crate::{accepted::Accepted, fault::Fault, opened_seal::OpenedSeal, place::Place};
+use crate::{
+    accepted::Accepted,
+    beheaded::beheaded,
+    far::{is_replaced, replaced},
+    fault::Fault,
+    opened_seal::OpenedSeal,
+    place::Place,
+};
 
 /// Content at a place.
 pub(crate) struct Lazy {
-    place: Place,
+    place: Arc<Place>,
     accepted: Accepted,
-    /// What the seal of the content means. At the place there may be another one later.
-    meaning: Vec<u8>,
+    /// The seal of the content, wherever it was found. At the place there may be another one later.
+    seal: OpenedSeal,
     /// The attempt to open it that has succeeded, is under way or comes next.
     attempt: Mutex<Arc<Attempt>>,
+    /// What readers know of it who do not wait until it has ended.
+    opening: Mutex<Opening>,
+    opening_ended: Condvar,
+}
+
+/// Whether a thread opens content, and how the last one failed.
+#[derive(Default)]
+struct Opening {
+    is_under_way: bool,
+    failure: Option<Failure>,
 }
 
 /// An attempt to open content. All readers that need it wait for the same one, and share its failure: one after the
@@ -38,22 +56,37 @@ struct Failure(Arc<io::Error>);
 
 impl Lazy {
     /// The same seal, whose data and tree are opened at `place` when something of them is first read.
-    pub(crate) fn closed(place: Place, accepted: Accepted, seal: OpenedSeal) -> OpenedSeal {
+    pub(crate) fn closed(
+        place: impl Into<Arc<Place>>,
+        accepted: Accepted,
+        seal: OpenedSeal,
+    ) -> OpenedSeal {
         Self::new(place, accepted, &seal, Attempt::new()).read_for(seal)
     }
 
     /// The same seal, which was found at `place`.
-    pub(crate) fn open(place: Place, accepted: Accepted, seal: OpenedSeal) -> OpenedSeal {
+    pub(crate) fn open(
+        place: impl Into<Arc<Place>>,
+        accepted: Accepted,
+        seal: OpenedSeal,
+    ) -> OpenedSeal {
         let attempt = Attempt::from(Ok(Files::of(&seal)));
         Self::new(place, accepted, &seal, attempt).read_for(seal)
     }
 
-    fn new(place: Place, accepted: Accepted, seal: &OpenedSeal, attempt: Attempt) -> Arc<Self> {
+    fn new(
+        place: impl Into<Arc<Place>>,
+        accepted: Accepted,
+        seal: &OpenedSeal,
+        attempt: Attempt,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            place,
+            place: place.into(),
             accepted,
-            meaning: seal.meaning(),
+            seal: seal.clone(),
             attempt: Mutex::new(attempt.into()),
+            opening: Mutex::default(),
+            opening_ended: Condvar::new(),
         })
     }
 
@@ -79,8 +112,10 @@ impl Lazy {
     }
 
     fn find(&self) -> io::Result<Files> {
-        let found = self.place.content();
-        let found = found.and_then(|(source, _)| self.accepted.find(&self.place, source));
+        let found = self.place.content().and_then(|(source, _)| {
+            let found = self.accepted.find(&self.place, source.clone());
+            found.or_else(|error| beheaded(&self.seal, &self.place, source).ok_or(error))
+        });
         let seal = found.map_err(|error| match error.fault() {
             Fault::Io(_) => match error.into_fault() {
                 Fault::Io(reason) => reason,
@@ -88,10 +123,48 @@ impl Lazy {
             },
             _ => io::Error::other(error),
         })?;
-        match seal.meaning() == self.meaning {
+        match seal.meaning() == self.seal.meaning() {
             true => Ok(Files::of(&seal)),
-            false => Err(RemoteError::Replaced.into()),
+            false => Err(replaced()),
         }
+    }
+
+    /// What is open, or becomes so as long as `patience`. Opening goes on after that.
+    fn opened_within(self: &Arc<Self>, patience: Duration) -> io::Result<Files> {
+        if let Some(files) = self.if_open() {
+            return Ok(files);
+        }
+        let attempt = self.attempt.lock().clone();
+        if !self.place.is_slow() {
+            return self.opened(&attempt);
+        }
+        let mut opening = self.opening.lock();
+        if !opening.is_under_way {
+            let lazy = self.clone();
+            let thread = thread::Builder::new().name("open".to_owned());
+            thread.spawn(move || lazy.open_for_others(&attempt))?;
+            opening.is_under_way = true;
+        }
+        let is_under_way = |opening: &mut Opening| opening.is_under_way;
+        let opening = self
+            .opening_ended
+            .wait_timeout_while(opening, patience, is_under_way);
+        match (&opening.failure, opening.is_under_way) {
+            (_, true) => Err(io::ErrorKind::TimedOut.into()),
+            (Some(failure), false) => Err(failure.clone().into()),
+            (None, false) => self.if_open().ok_or_else(|| io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    fn open_for_others(&self, attempt: &Arc<Attempt>) {
+        let opened = self.opened(attempt);
+        let mut opening = self.opening.lock();
+        *opening = Opening {
+            is_under_way: false,
+            failure: opened.err().map(Failure::from),
+        };
+        drop(opening);
+        self.opening_ended.notify_all();
     }
 
     /// The next read opens the content again, if that has not been done already.
@@ -126,6 +199,25 @@ struct LazyPart {
 }
 
 impl LazyPart {
+    /// Reads what is open; `None` if it must be opened again, as the same content may be stored there in another way now.
+    fn read_open(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        patience: Duration,
+    ) -> Result<Option<()>, ReadError> {
+        let attempt = self.lazy.attempt.lock().clone();
+        let files = self.lazy.opened_within(patience);
+        let files = files.map_err(ReadError::io(offset, buf.len()))?;
+        match (self.choose)(&files).read_within(buf, offset, patience) {
+            Err(ReadError::Io { source, .. }) if is_replaced(&source) => {
+                self.lazy.forget(&attempt);
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
     fn read(&self, attempt: &Arc<Attempt>, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let files = self.lazy.opened(attempt);
         let files = files.map_err(ReadError::io(offset, buf.len()))?;
@@ -147,13 +239,28 @@ impl ReadAt for LazyPart {
         let attempt = self.lazy.attempt.lock().clone();
         match self.read(&attempt, buf, offset) {
             // The same content may be stored there in another way now.
-            Err(error) if is_replaced(&error) => {
+            Err(ReadError::Io { source, .. }) if is_replaced(&source) => {
                 self.lazy.forget(&attempt);
                 let attempt = self.lazy.attempt.lock().clone();
                 self.read(&attempt, buf, offset)
             }
             read => read,
         }
+    }
+
+    fn read_within(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        patience: Duration,
+    ) -> Result<(), ReadError> {
+        check_range(offset, buf.len(), self.size)?;
+        for _ in 0..2 {
+            if self.read_open(buf, offset, patience)?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(ReadError::io(offset, buf.len())(replaced()))
     }
 
     fn will_need(&self, offset: u64, len: u64) {
@@ -167,16 +274,13 @@ impl ReadAt for LazyPart {
         self.if_open()
             .is_some_and(|source| source.distrust(offset, len))
     }
-}
 
-/// Whether a file has another size than when it was opened.
-fn is_replaced(error: &ReadError) -> bool {
-    let ReadError::Io { source, .. } = error else {
-        return false;
-    };
-    let source = source.get_ref();
-    let source = source.and_then(|source| source.downcast_ref::<RemoteError>());
-    matches!(source, Some(RemoteError::Replaced))
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        match self.if_open() {
+            Some(source) => source.mend(offset, right),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
 }
 
 impl From<io::Error> for Failure {
@@ -203,9 +307,9 @@ impl std::error::Error for Failure {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "remote"))]
 mod tests {
-    use std::{fs, sync::mpsc::channel, thread};
+    use std::{fs, sync::mpsc::channel};
 
     use verimount_testkit::{HttpServer, eventually};
     use verimount_verity::Identity;

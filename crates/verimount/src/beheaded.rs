@@ -1,0 +1,71 @@
+//! Content whose seal is known from elsewhere, at a place where its descriptor is damaged.
+
+use std::sync::Arc;
+
+use verimount_source::ReadAt;
+use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
+
+use crate::{Location, opened_seal::OpenedSeal, place::Place};
+
+/// A seal at a place where only its end is damaged, if this is its content. The end is replaced if the place is to be
+/// repaired, so that others can open it, too.
+pub(crate) fn beheaded(
+    seal: &OpenedSeal,
+    place: &Place,
+    source: Arc<dyn ReadAt>,
+) -> Option<OpenedSeal> {
+    let OpenedSeal::FsVerity(known) = seal else {
+        return None;
+    };
+    let (found, end_at) = stored_as(known, place, source)?;
+    if !is_its_content(&found) {
+        return None;
+    }
+    if place.is_mended() {
+        mend_end(&found, &*end_at, place.location());
+    }
+    Some(OpenedSeal::FsVerity(found))
+}
+
+/// The same seal where it must be stored by the sizes of the files, and the file that it is in.
+fn stored_as(
+    known: &Sealed,
+    place: &Place,
+    source: Arc<dyn ReadAt>,
+) -> Option<(Sealed, Arc<dyn ReadAt>)> {
+    let sidecar = place.sidecar().ok()?;
+    if sidecar.is_none()
+        && let Some(found) = known.appended_to(source.clone())
+    {
+        return Some((found, source));
+    }
+    let sidecar = sidecar.or_else(|| place.location().sidecar())?;
+    let sidecar = place.existing_file(&sidecar).ok()??;
+    Some((known.beside(source, sidecar.clone())?, sidecar))
+}
+
+/// Whether one of three bytes verifies: files of other content can have the same size.
+fn is_its_content(found: &Sealed) -> bool {
+    let Ok(reader) = VerifiedReader::new(found, &Trust::Unpinned, VerifyOptions::default()) else {
+        return false;
+    };
+    let last = reader.size().saturating_sub(1);
+    let places = [0, last / 2, last];
+    let is_right = |at: u64| reader.read_exact_at(&mut [0], at).is_ok();
+    reader.size() > 0 && places.into_iter().any(is_right)
+}
+
+/// Replaces what follows the tree. A signature is no part of what is verified, so a seal that has one stays as it is.
+fn mend_end(found: &Sealed, file: &dyn ReadAt, at: &Location) {
+    if !matches!(found.signature(), Ok(None)) {
+        tracing::warn!(place = %at, "the end of the seal there has a signature, and is not repaired");
+        return;
+    }
+    let mended = found.end().map_err(std::io::Error::other);
+    match mended.and_then(|(offset, end)| file.mend(offset, &end)) {
+        Ok(()) => tracing::warn!(place = %at, "the end of the seal was repaired there"),
+        Err(error) => {
+            tracing::warn!(place = %at, %error, "the end of the seal there cannot be repaired");
+        }
+    }
+}

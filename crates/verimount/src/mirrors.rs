@@ -1,0 +1,264 @@
+//! Content that is in several places.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use verimount_mirrors::{Mirrors, PlaceKind};
+use verimount_serve::{Origin, OriginStatus};
+use verimount_source::ReadAt;
+use verimount_sync::Mutex;
+use verimount_tree::StoredFile;
+use verimount_verity::{VerifiedReader, VerifyOptions};
+
+use crate::{
+    Error, Location, OpenOptions,
+    accepted::Accepted,
+    far::{keep, kept_seal},
+    fault::Fault,
+    lazy::Lazy,
+    open::Opened,
+    opened_seal::OpenedSeal,
+    place::Place,
+    trust::Trust,
+};
+
+/// The most mirrors of one content.
+const MAX_MIRRORS: usize = 15;
+
+/// How long opening one place is waited for before another one is opened.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is known of the places of content.
+#[derive(Clone)]
+pub(crate) struct MirroredContent {
+    pub(crate) mirrors: Arc<Mirrors>,
+    /// The seal whose data and tree are read from the first place only.
+    first: OpenedSeal,
+    /// Why the first place could not be opened.
+    first_error: Arc<Mutex<Option<Error>>>,
+    /// Whether what is wrong is replaced on this machine.
+    pub(crate) repairs: bool,
+}
+
+/// A seal that was found, and the attributes of its file.
+struct Found {
+    /// By which place; `None` if by the cache.
+    place: Option<usize>,
+    seal: OpenedSeal,
+    stored: StoredFile,
+    /// Why others have it not, by place; `None` if it was found sooner.
+    errors: Vec<Option<Error>>,
+}
+
+impl MirroredContent {
+    /// A reader of the first place alone, and whether only the end of its seal was damaged, and was repaired.
+    ///
+    /// # Errors
+    /// The first time, why it could not be opened.
+    pub(crate) fn first_alone(&self, at: &Location) -> Result<(VerifiedReader, bool), Error> {
+        let error = self.first_error.lock().take();
+        let was_opened = error.is_none();
+        // What could be repaired opens now.
+        let opens = || self.first.data().read_exact_at(&mut [0], 0).is_ok();
+        match error {
+            Some(error) if !self.repairs || !opens() => Err(error),
+            _ => {
+                let (seal, options) = (self.first.clone(), VerifyOptions::default());
+                let reader = Accepted::reader(at, seal, options)?;
+                Ok((reader, !was_opened))
+            }
+        }
+    }
+
+    /// The same origin, which is closed with the places.
+    pub(crate) fn origin(&self, origin: Arc<dyn Origin>) -> Arc<dyn Origin> {
+        Arc::new(MirroredOrigin {
+            origin,
+            mirrors: self.mirrors.clone(),
+        })
+    }
+}
+
+/// Opens what is accepted at `place`, or else at the first mirror that has it. Further places are opened when they are
+/// needed.
+pub(crate) fn open_mirrored(
+    place: Place,
+    accepted: Accepted,
+    options: &OpenOptions,
+) -> Result<Opened, Error> {
+    if options.mirrors.len() > MAX_MIRRORS {
+        return Err(Fault::TooManyMirrors { most: MAX_MIRRORS }.at(place.location()));
+    }
+    let mirrors = options.mirrors.iter().cloned();
+    let mirrors = mirrors.map(|mirror| Place::of_mirror(mirror, options));
+    let places = [place].into_iter().chain(mirrors);
+    let places: Vec<Arc<Place>> = places.map(|place| place.absolute().into()).collect();
+    let access = &options.access;
+    // If the first place is quick, only what comes from others is worth keeping.
+    let keeps_all = places[0].is_slow();
+    let kept = match keeps_all {
+        true => kept_seal(&places[0], &accepted, access),
+        false => None,
+    };
+    let found = match kept {
+        Some(seal) => Found {
+            place: None,
+            seal,
+            stored: StoredFile::default(),
+            errors: Vec::new(),
+        },
+        None => find(&places, &accepted)?,
+    };
+    let mirrors = mirrors_of(&places, options);
+    for number in 0..found.place.unwrap_or(0) {
+        match &found.errors[number] {
+            Some(error) => mirrors.could_not_open(number, error),
+            None => mirrors.could_not_open(number, &"it takes long"),
+        }
+    }
+    let accepted = accepted.only(&found.seal);
+    let copies = places.into_iter().enumerate().map(|(number, place)| {
+        let is_kept = !keeps_all && place.is_slow();
+        let (accepted, seal) = (accepted.clone(), found.seal.clone());
+        let seal = match found.place == Some(number) {
+            true => Lazy::open(place, accepted, seal),
+            false => Lazy::closed(place, accepted, seal),
+        };
+        match is_kept {
+            true => keep(seal, access),
+            false => seal,
+        }
+    });
+    let copies: Vec<OpenedSeal> = copies.collect();
+    let part = |what, choose: fn(&OpenedSeal) -> &Arc<dyn ReadAt>| -> Arc<dyn ReadAt> {
+        let copies = copies.iter().map(|copy| choose(copy).clone());
+        Arc::new(mirrors.part(what, copies.collect()))
+    };
+    let (data, tree) = (
+        part("data", OpenedSeal::data),
+        part("tree", OpenedSeal::tree),
+    );
+    let seal = found.seal.with_sources(data, tree);
+    Ok(Opened {
+        seal: if keeps_all { keep(seal, access) } else { seal },
+        stored: found.stored,
+        mirrored: Some(MirroredContent {
+            first: copies[0].clone(),
+            first_error: Arc::new(Mutex::new(found.errors.into_iter().next().flatten())),
+            repairs: options.repair,
+            mirrors,
+        }),
+    })
+}
+
+/// Finds a place that has what is accepted: the first, unless it takes long and another one has it sooner.
+fn find(places: &[Arc<Place>], accepted: &Accepted) -> Result<Found, Error> {
+    let (sender, found) = mpsc::channel();
+    let mut errors: Vec<Option<Error>> = places.iter().map(|_| None).collect();
+    let mut to_ask = places.iter().enumerate();
+    let mut asked = 0;
+    while asked > 0 || to_ask.len() > 0 {
+        if let Some((number, place)) = to_ask.next() {
+            ask(number, place, accepted, sender.clone());
+            asked += 1;
+        }
+        let arrived = match to_ask.len() {
+            0 => found.recv().ok(),
+            _ => found.recv_timeout(PATIENCE).ok(),
+        };
+        match arrived {
+            Some((number, Ok((seal, stored)))) => {
+                return Ok(Found {
+                    place: Some(number),
+                    seal,
+                    stored,
+                    errors,
+                });
+            }
+            Some((number, Err(error))) => {
+                errors[number] = Some(error);
+                asked -= 1;
+            }
+            // It may come while another one is opened.
+            None => {}
+        }
+    }
+    Err(errors.swap_remove(0).expect("each place has failed"))
+}
+
+/// The place that says what content is accepted: the first or, if that does not answer and nothing depends on its own
+/// answer, a mirror.
+pub(crate) fn answering<'a>(
+    places: &'a [Arc<Place>],
+    trust: &Trust,
+) -> Result<&'a Arc<Place>, Error> {
+    let first = &places[0];
+    let named = first.location().named_digest();
+    let says_the_same = |place: &&Arc<Place>| match trust {
+        Trust::Pinned(pins) if !pins.is_empty() && named.is_none() => true,
+        _ => named.is_some() && place.location().named_digest() == named,
+    };
+    let Err(error) = first.manifest() else {
+        return Ok(first);
+    };
+    let mut others = places[1..].iter().filter(says_the_same);
+    let other = others.find(|place| matches!(place.manifest(), Ok(Some(_))));
+    other.ok_or(error)
+}
+
+/// A place by its number, and what was found there.
+type Arrived = (usize, Result<(OpenedSeal, StoredFile), Error>);
+
+/// Looks for what is accepted at a place. If that may take long, a thread does it.
+fn ask(number: usize, place: &Arc<Place>, accepted: &Accepted, found: mpsc::Sender<Arrived>) {
+    let is_slow = place.is_slow();
+    let (place, accepted) = (place.clone(), accepted.clone());
+    let ask = move || {
+        let opened = place.content().and_then(|(source, stored)| {
+            let seal = accepted.find(&place, source)?;
+            Ok((seal, stored))
+        });
+        // Another place was sooner, if nobody waits for it.
+        let _ = found.send((number, opened));
+    };
+    match is_slow {
+        true => drop(thread::spawn(ask)),
+        false => ask(),
+    }
+}
+
+/// What is known of these places, nothing yet.
+pub(crate) fn mirrors_of(places: &[Arc<Place>], options: &OpenOptions) -> Arc<Mirrors> {
+    let names = places.iter().map(|place| {
+        let kind = match place.is_slow() {
+            true => PlaceKind::Far,
+            false => PlaceKind::Near,
+        };
+        (place.location().to_string(), kind)
+    });
+    let timeout = options.access.timeout();
+    match options.repair {
+        true => Mirrors::mending(names, timeout),
+        false => Mirrors::new(names, timeout),
+    }
+}
+
+/// The origin of content that is in several places.
+struct MirroredOrigin {
+    origin: Arc<dyn Origin>,
+    mirrors: Arc<Mirrors>,
+}
+
+impl Origin for MirroredOrigin {
+    fn status(&self) -> OriginStatus {
+        self.origin.status()
+    }
+
+    fn close(&self) {
+        self.mirrors.close();
+        self.origin.close();
+    }
+}
