@@ -7,7 +7,11 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use verimount::{File, Location, printable};
 
-use crate::{Outcome, content_args::ContentArgs, options::location};
+use crate::{
+    Outcome,
+    content_args::{ContentArgs, say_mirrors},
+    options::location,
+};
 
 /// How many bytes are read and written at a time.
 const PIECE: usize = 1 << 20;
@@ -38,6 +42,7 @@ impl Cat {
             }
             write_all(&image.open_file(path)?)?;
         }
+        say_mirrors(&content);
         Ok(Outcome::Good)
     }
 }

@@ -2,11 +2,12 @@ use std::iter;
 
 use anyhow::Result;
 use clap::Args;
-use verimount::{Content, Identity, Location, Pin, sandbox::Sandbox};
+use verimount::{Content, Identity, Location, Pin, one_line, sandbox::Sandbox};
 
 use crate::{
     device_args::DeviceArgs,
     message::say,
+    mirror_args::MirrorArgs,
     options::{ReadArgs, TrustArgs},
     remote::RegistryArgs,
 };
@@ -20,6 +21,8 @@ pub(crate) struct ContentArgs {
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
+    pub(crate) mirrors: MirrorArgs,
+    #[command(flatten)]
     devices: DeviceArgs,
     #[command(flatten)]
     registry: RegistryArgs,
@@ -29,12 +32,14 @@ impl ContentArgs {
     /// Keeps what opening and reading `location` takes.
     pub(crate) fn prepare(&self, location: &Location, sandbox: &mut Sandbox) -> Result<()> {
         self.trust.prepare(sandbox);
-        self.read.prepare(location, &self.devices.device, sandbox)
+        let devices = &self.devices.device;
+        self.read.prepare(location, devices, &self.mirrors, sandbox)
     }
 
     /// Opens `location` with these options, and says so if less is verified than could be.
     pub(crate) fn open(&self, location: &Location) -> Result<Content> {
-        let options = self.read.options(location, &self.devices.device)?;
+        let devices = &self.devices.device;
+        let options = self.read.options(location, devices, &self.mirrors)?;
         let options = self.trust.apply(self.registry.apply(options), location)?;
         let content = Content::open(location, &options)?;
         if content.has_unused_seal() {
@@ -51,6 +56,21 @@ impl ContentArgs {
             }
         }
         Ok(content)
+    }
+}
+
+/// Says which places of content have failed or were wrong, and that it was taken from others.
+pub(crate) fn say_mirrors(content: &Content) {
+    let places = content.mirror_stats().map(|stats| stats.places);
+    for place in places.into_iter().flatten() {
+        if place.failed > 0 || place.wrong > 0 {
+            say(format_args!(
+                "note: {}: {} reads failed, and {} did not match: other places were asked",
+                one_line(&place.name),
+                place.failed,
+                place.wrong
+            ));
+        }
     }
 }
 

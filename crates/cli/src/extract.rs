@@ -6,7 +6,7 @@ use verimount::{ExtractOptions, Location, UnrestoredText, printable};
 
 use crate::{
     Outcome,
-    content_args::ContentArgs,
+    content_args::{ContentArgs, say_mirrors},
     interrupt::Interrupt,
     message::say,
     options::{location, parse_size},
@@ -49,6 +49,7 @@ impl Extract {
             .watch(Bars::watch(&interrupt));
         let extracted = opened.image()?.extract(&self.directory, &options)?;
         drop(options);
+        say_mirrors(&opened);
         for (kind, lost) in extracted.unrestored.iter() {
             say(format_args!("note: {}", UnrestoredText(kind, lost)));
         }

@@ -10,6 +10,7 @@ use verimount::{NewKeyFiles, SealedFile, SecretKey, printable};
 
 use crate::{
     Outcome,
+    mirror_args::MirrorArgs,
     options::{ReadArgs, read_key_file, read_short_text},
 };
 
@@ -102,7 +103,9 @@ pub(crate) struct Sign {
 
 impl Sign {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = self.read.options(&self.file.as_path().into(), &[])?;
+        let options =
+            self.read
+                .options(&self.file.as_path().into(), &[], &MirrorArgs::default())?;
         let sealed = SealedFile::open(&self.file, &options)?;
         sealed.sign(&self.secret_key()?)?;
         writeln!(stdout(), "{} {}", sealed.digest(), printable(&self.file))?;

@@ -14,7 +14,11 @@ use clap::{Args, ValueHint};
 use verimount::{DirEntry, Location, printable};
 
 use self::{entry::Entry, json::JsonEntry, long::Long};
-use crate::{Outcome, content_args::ContentArgs, options::location};
+use crate::{
+    Outcome,
+    content_args::{ContentArgs, say_mirrors},
+    options::location,
+};
 
 /// List the contents of an image, without mounting it
 ///
@@ -61,6 +65,7 @@ impl Ls {
             }
         }
         out.flush()?;
+        say_mirrors(&content);
         Ok(Outcome::Good)
     }
 

@@ -20,6 +20,7 @@ mod list;
 mod log;
 mod ls;
 mod message;
+mod mirror_args;
 mod model_args;
 mod mount;
 mod mount_args;

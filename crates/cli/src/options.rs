@@ -16,7 +16,7 @@ use verimount::{
     FileDigest, ImageDevice, Location, OpenOptions, PublicKey, printable, sandbox::Sandbox,
 };
 
-use crate::{dm_verity::DmVerityArgs, remote::AccessArgs};
+use crate::{dm_verity::DmVerityArgs, mirror_args::MirrorArgs, remote::AccessArgs};
 
 /// Parses a number of bytes: digits with an optional suffix K, M, G or T.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
@@ -212,31 +212,37 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
-    /// The options for opening what is at `location`, with these further devices.
+    /// The options for opening what is at `location`, with these further devices and mirrors.
     pub(crate) fn options(
         &self,
         location: &Location,
         devices: &[ImageDevice],
+        mirrors: &MirrorArgs,
     ) -> Result<OpenOptions> {
         let options = OpenOptions::new()
             .sidecar(self.sidecar.clone())
             .tree_cache(usize::try_from(self.tree_cache).unwrap_or(usize::MAX));
-        let is_remote = self.locations(location, devices).any(Location::is_remote);
+        let options = mirrors.apply(options);
+        let mut locations = self.locations(location, devices, mirrors);
+        let is_remote = locations.any(Location::is_remote);
         let options = self.access.apply_if(is_remote, options)?;
         Ok(devices.iter().cloned().fold(options, OpenOptions::device))
     }
 
-    /// Keeps what reading takes of what is at `location`, with these further devices.
+    /// Keeps what reading takes of what is at `location`, with these further devices and mirrors.
     pub(crate) fn prepare(
         &self,
         location: &Location,
         devices: &[ImageDevice],
+        mirrors: &MirrorArgs,
         sandbox: &mut Sandbox,
     ) -> Result<()> {
-        for location in self.locations(location, devices) {
+        let mut is_remote = false;
+        for location in self.locations(location, devices, mirrors) {
             sandbox.read_content(location);
+            is_remote |= location.is_remote();
         }
-        let is_remote = self.locations(location, devices).any(Location::is_remote);
+        mirrors.prepare(location, sandbox);
         self.access.prepare_if(is_remote, sandbox)
     }
 
@@ -245,9 +251,11 @@ impl ReadArgs {
         &'a self,
         location: &'a Location,
         devices: &'a [ImageDevice],
+        mirrors: &'a MirrorArgs,
     ) -> impl Iterator<Item = &'a Location> {
         let of_devices = devices.iter().map(ImageDevice::location);
-        of_devices.chain(&self.sidecar).chain([location])
+        let others = self.sidecar.iter().chain(mirrors.locations());
+        of_devices.chain(others).chain([location])
     }
 }
 

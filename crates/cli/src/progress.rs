@@ -60,6 +60,7 @@ fn name(step: Step) -> &'static str {
         Step::Seal => "sealing",
         Step::Hash => "hashing",
         Step::Verify => "verifying",
+        Step::Repair => "repairing",
         Step::Name => "naming files",
         Step::Extract => "extracting",
         Step::Format => "formatting",

@@ -29,6 +29,9 @@ use crate::{
 /// Without --digest, --root-hash or --key this detects damage, but not forgery: anyone who changes
 /// a file can seal it again. For an image, the affected files in it are listed; a note says so if
 /// damage hides some of their names.
+///
+/// With --repair-from, bad data and bad blocks of the Merkle tree are replaced by those of a mirror, and the file is verified
+/// once more. Mirrors without --repair change nothing here: what is bad in the file is bad.
 #[derive(Args)]
 pub(crate) struct Verify {
     /// The sealed file or image, its URL, or its name in a registry or object store
@@ -40,6 +43,10 @@ pub(crate) struct Verify {
     /// Also check the OpenSSF model signature that the image keeps, with this public key, and all files with it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     model_key: Option<PathBuf>,
+    /// Replace what is bad by what is right at this place of the same content: like --mirror with --repair. May be given several
+    /// times
+    #[arg(long, value_name = "LOCATION", value_parser = location(), value_hint = ValueHint::AnyPath, conflicts_with = "unverified")]
+    repair_from: Vec<Location>,
     #[command(flatten)]
     content: ContentArgs,
 }
@@ -57,6 +64,9 @@ struct JsonReport {
     bad_ranges: u64,
     /// The first of them.
     bad: Vec<JsonFinding>,
+    /// What was replaced, if something was bad and that was wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repaired: Option<JsonRepaired>,
     /// A defect of the image although all bytes match.
     image: Option<String>,
     /// The model whose signature was checked.
@@ -64,6 +74,13 @@ struct JsonReport {
     /// The same of its further devices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     devices: Vec<Self>,
+}
+
+#[derive(Serialize)]
+struct JsonRepaired {
+    ranges: u64,
+    /// How many bytes are bad nevertheless.
+    bad_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -84,7 +101,8 @@ struct JsonFinding {
 }
 
 impl Verify {
-    pub(crate) fn run(self) -> Result<Outcome> {
+    pub(crate) fn run(mut self) -> Result<Outcome> {
+        self.content.mirrors.add_repairing(&self.repair_from);
         if self.content.trust.is_unverified() {
             return Err(wrong_usage("--unverified contradicts verify"));
         }
@@ -139,6 +157,10 @@ impl JsonReport {
             bad_bytes: report.bad_bytes,
             bad_ranges: report.bad_ranges,
             bad: report.bad.iter().map(JsonFinding::new).collect(),
+            repaired: report.repaired.map(|repaired| JsonRepaired {
+                ranges: repaired.ranges,
+                bad_bytes: repaired.bad_bytes,
+            }),
             image: report.defect.as_ref().map(ToString::to_string),
             model: report.model.as_ref().map(|model| JsonModel {
                 name: model.name.clone(),
@@ -170,7 +192,7 @@ impl JsonFinding {
 }
 
 fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {
-    if report.is_good() {
+    if report.bad_ranges == 0 && report.repaired.is_none() && report.is_good() {
         let (size, identity) = (report.size, report.identity);
         writeln!(out, "{file}: all {size} bytes match {identity}")?;
         if let Some(model) = &report.model {
@@ -182,7 +204,9 @@ fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {
         }
         return Ok(());
     }
-    if let Some(defect) = &report.defect {
+    if report.bad_ranges == 0
+        && let Some(defect) = &report.defect
+    {
         return writeln!(out, "{file}: {defect}");
     }
     for Finding {
@@ -198,11 +222,26 @@ fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {
             writeln!(out, "  in {}", printable(path))?;
         }
     }
-    writeln!(
-        out,
-        "{file}: {} of {} bytes are bad, in {}",
-        report.bad_bytes,
-        report.size,
-        counted(report.bad_ranges, "range")
-    )
+    if report.bad_ranges > 0 {
+        writeln!(
+            out,
+            "{file}: {} of {} bytes are bad, in {}",
+            report.bad_bytes,
+            report.size,
+            counted(report.bad_ranges, "range")
+        )?;
+    }
+    let Some(repaired) = &report.repaired else {
+        return Ok(());
+    };
+    let ranges = counted(repaired.ranges, "range");
+    match (repaired.bad_bytes, &report.defect) {
+        (0, None) => writeln!(
+            out,
+            "{file}: {ranges} repaired: all {} bytes match {} now",
+            report.size, report.identity
+        ),
+        (0, Some(defect)) => writeln!(out, "{file}: {ranges} repaired: {defect}"),
+        (bad, _) => writeln!(out, "{file}: {ranges} repaired: {bad} bytes are still bad"),
+    }
 }

@@ -23,6 +23,7 @@ mod json_reports;
 mod keys;
 mod kills;
 mod limits;
+mod mirrors;
 mod models;
 mod mount_helper;
 mod mounting;

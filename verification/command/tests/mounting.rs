@@ -5,6 +5,7 @@ mod ends;
 mod kinds;
 mod listed;
 mod log;
+mod mirrors;
 mod option_list;
 mod owners;
 mod points;

@@ -333,6 +333,33 @@ fn lying(
 }
 
 #[test]
+fn a_mirror_has_what_a_registry_does_not_send_rightly() {
+    let world = World::new();
+    let (_mirror, mirror) = lying(&world, |_, right| right);
+    let is_blob = |request: &HttpRequest| request.path.contains("/blobs/");
+    let (_wrong, wrong) = lying(&world, move |request, mut right| {
+        let first = request.range.as_ref().is_some_and(|range| range.start == 0);
+        if is_blob(request) && first {
+            right.body[2000] ^= 1;
+        }
+        right
+    });
+    let (_empty, empty) = lying(&world, move |request, right| match is_blob(request) {
+        true => right.only_status(404),
+        false => right,
+    });
+    let (_gone, gone) = lying(&world, |_, right| right.only_status(404));
+    let image = fs::read(world.path("image")).unwrap();
+    for (number, name) in [wrong, empty, gone].iter().enumerate() {
+        let copy = world.path(&format!("copy{number}"));
+        verimount(args!["pull", name, &copy, "--mirror", &mirror]).succeeds();
+        assert!(fs::read(copy).unwrap() == image);
+        let cat = args!["cat", name, HELLO, "--mirror", &mirror, "--no-cache"];
+        assert_eq!(verimount(cat).succeeds().text(), "Hello, world!\n");
+    }
+}
+
+#[test]
 fn a_lying_registry_is_found_out() {
     let world = World::new();
     let (_server, name) = lying(&world, |_, right| right);

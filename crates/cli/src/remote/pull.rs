@@ -31,6 +31,10 @@ pub(crate) struct Pull {
     file: PathBuf,
     #[command(flatten)]
     trust: TrustArgs,
+    /// Another place of the same layers, which is asked for what the registry fails to send, or sends wrong. May be given several
+    /// times
+    #[arg(long, value_name = "LOCATION", value_parser = location())]
+    mirror: Vec<Location>,
     /// Speak to the registry without encryption, and without credentials
     #[arg(long)]
     plain_http: bool,
@@ -49,6 +53,7 @@ impl Pull {
         let options = OpenOptions::new()
             .plain_http(self.plain_http)
             .remote(self.session.options()?);
+        let options = self.mirror.iter().fold(options, OpenOptions::mirror);
         let options = PullOptions::new(self.trust.apply(options, &self.image)?);
         let interrupt = Interrupt::watch()?;
         let options = options.watch(Bars::watch(&interrupt));

@@ -26,6 +26,13 @@ pub(super) fn help(metric: &str) -> &'static str {
         }
         "cache_evicted_bytes_total" => "Bytes evicted from the cache.",
         "cache_failures_total" => "Reads and writes of the cache that failed.",
+        "healed_reads_total" => "Reads that another place than the first answered.",
+        "repaired_ranges_total" => "Ranges that were replaced by right bytes from a mirror.",
+        "place_reads_total" => "Reads that a place of the content was asked for.",
+        "place_failures_total" => "Reads that a place failed, or was late for.",
+        "place_mismatches_total" => "Ranges from a place that did not match.",
+        "place_repaired_bytes_total" => "Bytes that were replaced at a place by right ones.",
+        "place_rests" => "1 while a place is not asked, as it has failed.",
         "audited_total" => "Opens that an audit rule matched.",
         "passthrough_open" => "Opens that are passed through now.",
         "passthrough_registered_total" => "Files registered with the kernel.",

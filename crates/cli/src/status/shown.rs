@@ -9,7 +9,8 @@ use std::{
 use indicatif::HumanDuration;
 use verimount::bridge::{BridgeStatus, PolicyStatus};
 use verimount::mounts::{
-    CacheStatus, ImageStatus, Kind, OriginStatus, Served, Status, StorageCounts, VolumeStatus,
+    CacheStatus, ImageStatus, Kind, MirrorsStatus, OriginStatus, PlaceStatus, Served, Status,
+    StorageCounts, VolumeStatus,
 };
 use verimount::{Pin, one_line, sandbox::Held};
 
@@ -151,6 +152,47 @@ impl Shown {
         if let Some(origin) = &image.origin {
             self.add_origin(origin);
         }
+        if let Some(mirrors) = &image.mirrors {
+            self.add_mirrors(mirrors);
+        }
+    }
+
+    fn add_mirrors(&mut self, mirrors: &MirrorsStatus) {
+        let MirrorsStatus {
+            healed,
+            ranges_repaired: repaired,
+            places,
+        } = mirrors;
+        self.line(
+            "mirrors",
+            format_args!("{healed} reads answered by them, {repaired} ranges repaired"),
+        );
+        for place in places {
+            let rests = if place.rests { "; not asked now" } else { "" };
+            self.line(
+                "",
+                format_args!(
+                    "{}: {} reads, {} failed, {} did not match, {} bytes repaired{rests}",
+                    one_line(&place.place),
+                    place.asked,
+                    place.failed,
+                    place.wrong,
+                    place.bytes_repaired,
+                ),
+            );
+        }
+        self.metric("healed_reads_total", healed);
+        self.metric("repaired_ranges_total", repaired);
+        let mut by_place = |name, count: fn(&PlaceStatus) -> u64| {
+            let samples = places.iter();
+            let samples = samples.map(|place| (place.place.as_str(), count(place)));
+            self.metric_by(name, "place", samples);
+        };
+        by_place("place_reads_total", |place| place.asked);
+        by_place("place_failures_total", |place| place.failed);
+        by_place("place_mismatches_total", |place| place.wrong);
+        by_place("place_repaired_bytes_total", |place| place.bytes_repaired);
+        by_place("place_rests", |place| place.rests.into());
     }
 
     /// The bytes of an image or a volume.

@@ -1,0 +1,45 @@
+use clap::{Args, ValueHint};
+use verimount::{Location, OpenOptions, sandbox::Sandbox};
+
+use crate::options::location;
+
+/// Other places of the same content.
+#[derive(Args, Default)]
+#[group(skip)]
+pub(crate) struct MirrorArgs {
+    /// Another place of the same content, with its Merkle tree at its end or beside it: what does not match, or cannot be
+    /// read, is taken from there. May be given several times
+    #[arg(long, value_name = "LOCATION", value_parser = location(), value_hint = ValueHint::AnyPath, conflicts_with = "unverified")]
+    mirror: Vec<Location>,
+    /// Write what matches where other bytes were found, in files on this machine
+    #[arg(long, requires = "mirror")]
+    repair: bool,
+}
+
+impl MirrorArgs {
+    /// The same options, with these places.
+    pub(crate) fn apply(&self, options: OpenOptions) -> OpenOptions {
+        let mirrors = self.mirror.iter();
+        mirrors.fold(options.repair(self.repair), OpenOptions::mirror)
+    }
+
+    /// Where they are.
+    pub(crate) fn locations(&self) -> &[Location] {
+        &self.mirror
+    }
+
+    /// Adds places that everything is repaired from.
+    pub(crate) fn add_repairing(&mut self, places: &[Location]) {
+        self.repair |= !places.is_empty();
+        self.mirror.extend(places.iter().cloned());
+    }
+
+    /// Keeps what repairing takes of what is at `location`.
+    pub(crate) fn prepare(&self, location: &Location, sandbox: &mut Sandbox) {
+        if self.repair {
+            for place in [location].into_iter().chain(&self.mirror) {
+                sandbox.repair_content(place);
+            }
+        }
+    }
+}
