@@ -32,6 +32,7 @@ pub(crate) struct Opening {
     sidecar: Option<Place>,
     hash_offset: Option<u64>,
     devices: Vec<(Place, Option<String>)>,
+    mirrors: Vec<Place>,
     cache: Option<PathBuf>,
     timeout: Option<f64>,
     ca: Option<PathBuf>,
@@ -81,7 +82,8 @@ impl Opening {
     /// Whether reading it may take long for another reason than its size.
     pub(crate) fn is_slow(&self) -> bool {
         let devices = self.devices.iter().map(|(place, _)| place);
-        let mut places = devices.chain(&self.sidecar).chain([&self.location]);
+        let others = self.sidecar.iter().chain(&self.mirrors);
+        let mut places = devices.chain(others).chain([&self.location]);
         places.any(|place| place.is_python || place.location.is_remote())
     }
 
@@ -112,7 +114,8 @@ impl Opening {
                 None => device,
             });
         }
-        Ok(options)
+        let mirrors = self.mirrors.iter().map(|mirror| &mirror.location);
+        Ok(mirrors.fold(options, OpenOptions::mirror))
     }
 
     fn cache(&self) -> PyResult<Option<Cache>> {

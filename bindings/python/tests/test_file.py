@@ -202,6 +202,20 @@ def test_the_lock_is_given_up_for_sources_in_python(folder: Path) -> None:
     assert read == [LARGE[:100]]
 
 
+def test_what_is_damaged_comes_from_a_mirror(weights: str) -> None:
+    right = Path("weights").read_bytes()
+    for name in ["weights", "weights.verity"]:
+        Path("copy" + name.removeprefix("weights")).write_bytes(Path(name).read_bytes())
+    with open("weights", "r+b") as file:
+        file.write(bytes([right[0] ^ 1]))
+    with pytest.raises(verimount.Corrupt):
+        verimount.open("weights", digest=weights).read()
+    with verimount.open("weights", digest=weights, mirrors=["copy"]) as file:
+        assert file.read() == right
+    with verimount.open("missing", digest=weights, mirrors=[Path("copy")]) as file:
+        assert file.read() == right
+
+
 def test_the_command_and_the_package_agree(weights: str) -> None:
     def output(*arguments: str) -> str:
         done = subprocess.run([verimount.command(), *arguments], capture_output=True, text=True)

@@ -100,6 +100,7 @@ def _arguments(opening: Opening) -> list[str]:
         arguments.append("--no-cache")
     for device, digest in opening.devices:
         arguments.append(f"--device={_text(device)}@{digest}")
+    arguments.extend(f"--mirror={_text(mirror)}" for mirror in opening.mirrors)
     return arguments
 
 

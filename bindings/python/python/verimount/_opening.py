@@ -52,6 +52,8 @@ class Options(TypedDict, total=False):
     """The offset of a dm-verity superblock in bytes."""
     devices: Sequence[tuple[Location, str | None]]
     """The further devices of an image, each with its digest, if that is pinned."""
+    mirrors: Sequence[Location]
+    """Further places of the same content: what does not match, or cannot be read, is taken from there."""
     timeout: float | None
     """How long a read waits for a server, in seconds; by default a minute."""
     ca: StrPath | None
@@ -86,6 +88,7 @@ class Opening:
     sidecar: Location | None = field(default=None, repr=False)
     hash_offset: int | None = None
     devices: Sequence[tuple[Location, str | None]] = field(default=(), repr=False)
+    mirrors: Sequence[Location] = field(default=(), repr=False)
     cache: StrPath | None = None
     timeout: float | None = None
     ca: StrPath | None = None
@@ -111,6 +114,7 @@ class Opening:
             location=_absolute(self.location),
             sidecar=None if self.sidecar is None else _absolute(self.sidecar),
             devices=[(_absolute(place), digest) for place, digest in self.devices],
+            mirrors=[_absolute(place) for place in self.mirrors],
             cache=self.cache and os.path.abspath(self.cache),
             ca=self.ca and os.path.abspath(self.ca),
             header_file=self.header_file and os.path.abspath(self.header_file),
@@ -124,7 +128,8 @@ class Opening:
 
     def refuse_secrets(self) -> None:
         """Raises if it must not become part of a pickle."""
-        for place in [self.location, self.sidecar, *(place for place, _ in self.devices)]:
+        devices = (place for place, _ in self.devices)
+        for place in [self.location, self.sidecar, *devices, *self.mirrors]:
             if isinstance(place, str) and _verimount.is_remote(place):
                 authority = place.partition("://")[2].partition("/")[0]
                 if "@" in authority or "?" in place:
