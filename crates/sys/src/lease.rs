@@ -24,6 +24,32 @@ pub fn is_open_for_writing(file: impl AsFd) -> io::Result<bool> {
     }
 }
 
+/// Takes a write lease on `file`, which is open for writing: until it is [released](release_lease) or the file is closed, it
+/// [shows](holds_write_lease) whether anybody else has opened the file.
+///
+/// # Errors
+/// `EAGAIN` if anybody else has it open; otherwise as [`is_open_for_writing`].
+pub fn take_write_lease(file: impl AsFd) -> io::Result<()> {
+    fcntl(&file, F_SETSIG, libc::SIGURG)?;
+    fcntl(&file, libc::F_SETLEASE, libc::F_WRLCK)
+}
+
+/// Whether nobody else has opened `file` since [`take_write_lease`], nor waits to: an open waits until the lease is released,
+/// or some time has passed (`/proc/sys/fs/lease-break-time`), after which the lease is gone.
+pub fn holds_write_lease(file: impl AsFd) -> bool {
+    let descriptor = file.as_fd().as_raw_fd();
+    // SAFETY: the command takes no argument and touches no memory. The descriptor is borrowed, so it stays open.
+    unsafe { libc::fcntl(descriptor, libc::F_GETLEASE) == libc::F_WRLCK }
+}
+
+/// Releases a lease: whoever waits for that goes on.
+///
+/// # Errors
+/// `EAGAIN` if there is none, as it may have been taken away.
+pub fn release_lease(file: impl AsFd) -> io::Result<()> {
+    fcntl(&file, libc::F_SETLEASE, libc::F_UNLCK)
+}
+
 fn fcntl(file: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> io::Result<()> {
     let descriptor = file.as_fd().as_raw_fd();
     // SAFETY: these commands take a number and touch no memory. The descriptor is borrowed, so it
@@ -38,10 +64,29 @@ fn fcntl(file: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> io::R
 mod tests {
     use std::{
         fs::{File, OpenOptions},
+        os::unix::fs::OpenOptionsExt,
         thread,
     };
 
     use super::*;
+
+    #[test]
+    fn a_write_lease_tells_other_opens() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path();
+        assert!(!holds_write_lease(&file));
+        {
+            let _other = File::open(path).unwrap();
+            assert!(take_write_lease(&file).is_err());
+        }
+        take_write_lease(&file).unwrap();
+        assert!(holds_write_lease(&file));
+        let mut impatient = OpenOptions::new();
+        impatient.write(true).custom_flags(libc::O_NONBLOCK);
+        let error = impatient.open(path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(!holds_write_lease(&file));
+    }
 
     #[test]
     fn writers_are_detected_and_not_blocked() {

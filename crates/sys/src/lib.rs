@@ -33,7 +33,7 @@ pub use fs_verity::{FS_IOC_MEASURE_VERITY, measure_verity};
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use fuse_ring::{FuseRing, FuseRingRequest, SpareRing, WaitingFuseRing};
 pub use inherited::take_inherited;
-pub use lease::is_open_for_writing;
+pub use lease::{holds_write_lease, is_open_for_writing, release_lease, take_write_lease};
 pub use lookup::{LookupError, look_up};
 pub use mount_attributes::seclude_mount;
 pub use mount_status::{IOC_MOUNT_STATUS, mount_status};
