@@ -42,6 +42,7 @@ mod listing;
 mod losses;
 mod options;
 mod outward_links;
+mod patterns;
 mod scanning;
 mod source_tree;
 mod summary;
@@ -50,13 +51,14 @@ mod xattr_store;
 pub use archive::{ArchiveScan, StoreLayer, scan_archive, scan_layers, scan_store};
 pub use contents::{Content, Contents, Observer};
 pub use error::{BadLink, Error, Limit, Misfit};
-pub use exclude::{Exclude, InvalidPattern};
+pub use exclude::Exclude;
 pub use inode::{FileData, FileId, Identity, Inode, InodeId, InodeKind};
 pub use losses::{Example, Loss, Losses, Lost};
 pub use options::{
     AddedFile, AttributeChoice, InvalidOwner, Links, Options, Owner, Times, Whiteouts,
 };
 pub use outward_links::OutwardLinks;
+pub use patterns::{InvalidPattern, Patterns};
 pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};
 pub use summary::Summary;
