@@ -8,7 +8,6 @@
 //! it. For the kernel it has a backing file that cannot be mapped, which is used for nothing else.
 
 use std::{
-    collections::HashMap,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, OnceLock},
 };
@@ -17,16 +16,12 @@ use rustix::{
     fs::{OFlags, open},
     io::Errno,
 };
-use verimount_sync::{Mutex, MutexGuard};
 
 use crate::{
-    NodeId,
+    NodeId, OpenInodes,
     counters::Counters,
     kept::{KeepsFile, KeptFiles},
 };
-
-/// Number of parts of the table, each with its own lock.
-const SHARDS: usize = 16;
 
 /// Registers backing files with the kernel, which then reads and writes them directly.
 pub trait Register: Send + Sync {
@@ -99,25 +94,10 @@ pub(crate) struct BackingTable<R: Register> {
     unmappable: OnceLock<Option<Arc<R::Id>>>,
     /// The kernel's error when it refused to pass files through. It is not asked again.
     refusal: OnceLock<Errno>,
-    shards: [Mutex<HashMap<NodeId, Inode<R::Id>>>; SHARDS],
+    inodes: OpenInodes<NodeId, Settled<R::Id>>,
     /// Backing files of closed inodes, kept for their next open.
     idle: Arc<KeptFiles<Idle<R::Id>>>,
     counters: Arc<Counters>,
-}
-
-/// An inode that is open or is being opened.
-struct Inode<Id> {
-    opens: usize,
-    settled: Arc<Mutex<Option<Settled<Id>>>>,
-}
-
-impl<Id> Default for Inode<Id> {
-    fn default() -> Self {
-        Self {
-            opens: 0,
-            settled: Arc::default(),
-        }
-    }
 }
 
 /// The serving mode of an inode until its last open is closed.
@@ -153,7 +133,7 @@ impl<R: Register> BackingTable<R> {
             passthrough,
             unmappable: OnceLock::new(),
             refusal: OnceLock::new(),
-            shards: Default::default(),
+            inodes: OpenInodes::default(),
             idle: Arc::new(KeptFiles::new()),
             counters,
         }
@@ -208,35 +188,29 @@ impl<R: Register> BackingTable<R> {
         node: NodeId,
         wanted: Wanted<'_>,
     ) -> Result<ServedOpen<R>, Errno> {
-        let settled = {
-            let mut shard = self.shard(node);
-            let inode = shard.entry(node).or_default();
-            inode.opens += 1;
-            Arc::clone(&inode.settled)
-        };
         // Dropped and so closed on every path.
         let mut served = ServedOpen {
             node,
             mode: Serving::Relay,
             table: Arc::clone(self),
         };
-        // Only other opens of this inode wait for this lock.
-        let mut settled = settled.lock();
-        let settled = match &mut *settled {
-            Some(settled) => {
-                match (&settled.mode, wanted) {
-                    (Serving::Passthrough(_), Wanted::Passthrough { .. }) => {
-                        self.counters.reused.add(1);
+        served.mode = self.inodes.open(node, |settled| {
+            let settled = match settled {
+                Some(settled) => {
+                    match (&settled.mode, wanted) {
+                        (Serving::Passthrough(_), Wanted::Passthrough { .. }) => {
+                            self.counters.reused.add(1);
+                        }
+                        (Serving::Relay, Wanted::Relay) | (Serving::AppendOnly(_), _) => {}
+                        (_, Wanted::AppendOnly { is_writable: true }) => return Err(Errno::BUSY),
+                        _ => self.counters.followed.add(1),
                     }
-                    (Serving::Relay, Wanted::Relay) | (Serving::AppendOnly(_), _) => {}
-                    (_, Wanted::AppendOnly { is_writable: true }) => return Err(Errno::BUSY),
-                    _ => self.counters.followed.add(1),
+                    settled
                 }
-                settled
-            }
-            unsettled => unsettled.insert(self.settle(node, wanted)?),
-        };
-        served.mode = settled.mode.clone();
+                unsettled => unsettled.insert(self.settle(node, wanted)?),
+            };
+            Ok(settled.mode.clone())
+        })?;
         if served.is_passed_through() {
             self.counters.passthrough_open.add(1);
         }
@@ -299,32 +273,14 @@ impl<R: Register> BackingTable<R> {
     }
 
     fn close(&self, node: NodeId) {
-        let mut shard = self.shard(node);
-        let inode = shard.get_mut(&node);
-        debug_assert!(inode.is_some(), "what is closed was open");
-        let Some(inode) = inode else {
-            return;
-        };
-        inode.opens -= 1;
-        if inode.opens > 0 {
-            return;
-        }
-        let inode = shard.remove(&node);
-        // Undoing a registration is I/O, so not under the lock.
-        drop(shard);
-        let settled = inode.and_then(|inode| Arc::into_inner(inode.settled));
-        let settled = settled.and_then(Mutex::into_inner);
+        // Undoing a registration is I/O, which is under no lock here.
         if let Some(Settled {
             mode: Serving::Passthrough(id),
             keep: Some(path),
-        }) = settled
+        }) = self.inodes.close(node)
         {
             self.idle.insert(node, Idle { id, path });
         }
-    }
-
-    fn shard(&self, node: NodeId) -> MutexGuard<'_, HashMap<NodeId, Inode<R::Id>>> {
-        self.shards[node.spread(SHARDS)].lock()
     }
 }
 
