@@ -77,7 +77,8 @@ struct Seat(Mutex<Option<Held>>);
 struct Held {
     unique: u64,
     pid: u32,
-    channel: ReplyChannel,
+    /// `None` if the caller was killed and has been answered, while the thread still works for it.
+    channel: Option<ReplyChannel>,
     /// Whether the watch has seen it.
     is_seen: bool,
 }
@@ -172,7 +173,8 @@ impl Watch {
 
     /// Checks all requests; returns whether there are any. `start` starts a thread that takes one over.
     fn look(&self, start: impl Fn(Arc<Seat>, u64) -> io::Result<()>) -> bool {
-        let mut is_any = self.look_at_turns();
+        // Threads whose callers are gone end no sooner than what they wait for.
+        let mut is_any = self.look_at_turns() || self.stranded.load(SeqCst) > 0;
         let seats = self.seats.lock().clone();
         for seat in seats {
             match seat.look(&self.callers) {
@@ -208,13 +210,13 @@ impl Watch {
         let mut seat = seat.0.lock();
         // It may have been answered meanwhile, and the seat have another one.
         let held = seat.take_if(|held| held.unique == unique)?;
-        let channel = match held.channel {
+        let channel = match held.channel? {
             ReplyChannel::Device(device) => ReplyChannel::Device(device),
             ReplyChannel::Ring(request) => match SpareRing::new() {
                 Ok(ring) => ReplyChannel::Ring(request.continue_on(ring)),
                 Err(error) => {
                     tracing::warn!(%error, "no ring to let go of a caller that was killed");
-                    let channel = ReplyChannel::Ring(request);
+                    let channel = Some(ReplyChannel::Ring(request));
                     *seat = Some(Held { channel, ..held });
                     return None;
                 }
@@ -243,7 +245,7 @@ impl Seat {
         };
         let is_new = !held.is_seen;
         held.is_seen = true;
-        if is_new || !callers.is_killed(held.pid) {
+        if is_new || held.channel.is_none() || !callers.is_killed(held.pid) {
             return Seen::UnderWay;
         }
         Seen::Killed(held.unique)
@@ -251,8 +253,9 @@ impl Seat {
 
     /// Releases the caller of a request that came through a device.
     fn let_go(&self, unique: u64) {
-        let held = self.0.lock().take_if(|held| held.unique == unique);
-        if let Some(ReplyChannel::Device(device)) = held.map(|held| held.channel) {
+        let mut seat = self.0.lock();
+        let held = seat.as_mut().filter(|held| held.unique == unique);
+        if let Some(ReplyChannel::Device(device)) = held.and_then(|held| held.channel.take()) {
             device.reply(unique, Err(Errno::INTR));
         }
     }
@@ -264,7 +267,7 @@ impl Watched {
         let held = Held {
             unique: header.unique,
             pid: header.pid,
-            channel,
+            channel: Some(channel),
             is_seen: false,
         };
         let before = self.seat.0.lock().replace(held);
@@ -278,7 +281,7 @@ impl Watched {
 
     /// Takes the means to answer back; `None` if the caller was killed and has been answered.
     pub(crate) fn take(&self) -> Option<ReplyChannel> {
-        self.seat.0.lock().take().map(|held| held.channel)
+        self.seat.0.lock().take().and_then(|held| held.channel)
     }
 
     /// Wakes the watch for a queued request.
