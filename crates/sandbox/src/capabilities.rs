@@ -38,14 +38,17 @@ fn kept(kind: Kind) -> CapabilitySet {
     }
 }
 
-/// Gives up all capabilities of this thread but those of a kind and, if so, that to write files of others, and the means to get
-/// others. Returns the names of those that are left.
-pub(crate) fn keep(kind: Kind, writes_files_of_others: bool) -> io::Result<Vec<String>> {
+/// What files in memory take besides: SYS_ADMIN to have the kernel read them for users, LINUX_IMMUTABLE to seal them.
+pub(crate) const RESIDENT: CapabilitySet =
+    CapabilitySet::SYS_ADMIN.union(CapabilitySet::LINUX_IMMUTABLE);
+
+/// What writing files of others takes besides.
+pub(crate) const FILES_OF_OTHERS: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
+
+/// Gives up all capabilities of this thread but those of a kind and `further` ones, and the means to get others. Returns the
+/// names of those that are left.
+pub(crate) fn keep(kind: Kind, further: CapabilitySet) -> io::Result<Vec<String>> {
     let own = capabilities(None)?;
-    let further = match writes_files_of_others {
-        true => CapabilitySet::DAC_OVERRIDE,
-        false => CapabilitySet::empty(),
-    };
     let left = own.permitted & (kept(kind) | further);
     for capability in CapabilitySet::all().iter_names().map(|(_, one)| one) {
         if !left.contains(capability) && own.permitted.contains(CapabilitySet::SETPCAP) {

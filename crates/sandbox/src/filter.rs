@@ -36,6 +36,9 @@ const IOCTLS: [u32; 6] = [
     0x5401,
 ];
 
+/// `FS_IOC_SETFLAGS`, by which files in memory are sealed.
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+
 /// `PR_SET_IO_FLUSHER`; `PR_SET_VMA`, by which C libraries name memory; `PR_GET_AUXV`.
 const PR_SET_IO_FLUSHER: i32 = 57;
 const PR_SET_VMA: i32 = 0x5356_4d41;
@@ -67,8 +70,13 @@ const SOCKET_TYPE: u64 = 0xf;
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Leaves this thread, and those that it starts, the system calls of this kind of daemon.
-pub(crate) fn enter(kind: Kind, network: bool, io_uring: bool) -> Result<(), Error> {
-    let allowed = allowed(kind, network, io_uring)?;
+pub(crate) fn enter(
+    kind: Kind,
+    network: bool,
+    io_uring: bool,
+    resident: bool,
+) -> Result<(), Error> {
+    let allowed = allowed(kind, network, io_uring, resident)?;
     let fails = SeccompAction::Errno(ENOSYS.cast_unsigned());
     if env::var_os(UNKNOWN_CALLS).is_none_or(|value| value != "kill") {
         return apply(allowed, fails, SeccompAction::Allow);
@@ -91,7 +99,12 @@ fn apply(rules: Rules, others: SeccompAction, these: SeccompAction) -> Result<()
     apply_filter(&program)
 }
 
-fn allowed(kind: Kind, network: bool, io_uring: bool) -> Result<Rules, BackendError> {
+fn allowed(
+    kind: Kind,
+    network: bool,
+    io_uring: bool,
+    resident: bool,
+) -> Result<Rules, BackendError> {
     let lists = [
         (true, calls::ALL),
         (true, calls::OLD),
@@ -110,7 +123,11 @@ fn allowed(kind: Kind, network: bool, io_uring: bool) -> Result<Rules, BackendEr
     for call in [SYS_kill, SYS_tgkill] {
         rules.insert(call, vec![is(0, own)?]);
     }
-    rules.insert(SYS_ioctl, any(1, IOCTLS)?);
+    let mut ioctls = any(1, IOCTLS)?;
+    if resident {
+        ioctls.push(is(1, FS_IOC_SETFLAGS.into())?);
+    }
+    rules.insert(SYS_ioctl, ioctls);
     rules.insert(SYS_prctl, any(0, PRCTLS.map(i32::cast_unsigned))?);
     // Each is connected, and stays so: a pair of datagram sockets could be connected to others.
     let types = [SOCK_STREAM, SOCK_SEQPACKET].map(|kind| masked(1, SOCKET_TYPE, kind));

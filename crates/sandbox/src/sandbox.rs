@@ -3,6 +3,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::thread::CapabilitySet;
+
 use crate::{
     Held, Kind, capabilities, filter,
     held::hold,
@@ -32,6 +34,7 @@ pub struct Sandbox {
     network: bool,
     io_uring: bool,
     files_of_others: bool,
+    resident: bool,
 }
 
 impl Sandbox {
@@ -51,6 +54,7 @@ impl Sandbox {
             network: false,
             io_uring: false,
             files_of_others: false,
+            resident: false,
         }
     }
 
@@ -76,21 +80,37 @@ impl Sandbox {
         self.files_of_others = true;
     }
 
+    /// Keeps what files in memory take, at this path, that the kernel reads and runs for users: it has them registered, and
+    /// sealed against writing.
+    pub fn allow_resident(&mut self, path: impl AsRef<Path>) {
+        self.allow(path, FileRights::Mirror);
+        self.resident = true;
+    }
+
+    /// The capabilities that it keeps beyond those of its kind.
+    fn further(&self) -> CapabilitySet {
+        let further = [
+            (self.files_of_others, capabilities::FILES_OF_OTHERS),
+            (self.resident, capabilities::RESIDENT),
+        ];
+        let kept = further.into_iter().filter(|(is_kept, _)| *is_kept);
+        kept.map(|(_, capabilities)| capabilities).collect()
+    }
+
     /// Gives up all other rights of the calling thread and of those that it starts from now on, as far as the kernel can. Returns
     /// what does not hold, with the reasons.
     pub fn enter(&self) -> Vec<String> {
         let mut missing = Vec::new();
-        let capabilities =
-            capabilities::keep(self.kind, self.files_of_others).unwrap_or_else(|error| {
-                missing.push(format!("it keeps all capabilities: {error}"));
-                capabilities::names()
-            });
+        let capabilities = capabilities::keep(self.kind, self.further()).unwrap_or_else(|error| {
+            missing.push(format!("it keeps all capabilities: {error}"));
+            capabilities::names()
+        });
         let Landlocked { version, files } = self.hold_files().unwrap_or_else(|reason| {
             missing.push(format!("files are open to it: {reason}"));
             Landlocked::default()
         });
         // Last, as it takes the calls that the others make.
-        let filtered = filter::enter(self.kind, self.network, self.io_uring);
+        let filtered = filter::enter(self.kind, self.network, self.io_uring, self.resident);
         if let Err(error) = &filtered {
             missing.push(format!("all system calls are open to it: {error}"));
         }
