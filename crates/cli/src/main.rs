@@ -33,6 +33,7 @@ mod power_args;
 mod progress;
 #[cfg_attr(not(feature = "remote"), path = "remote/absent.rs")]
 mod remote;
+mod resident_args;
 mod seal;
 mod service_manager;
 mod shown_url;

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use verimount::{
-    Location, Mount as Mounted,
+    Location, Mount as Mounted, ResidentFiles,
     mounts::AttachOptions,
     printable,
     sandbox::{Kind, Sandbox},
@@ -19,6 +19,7 @@ use crate::{
     owner_args::OwnerArgs,
     power_args::PowerArgs,
     remote::PrefetchArgs,
+    resident_args::ResidentArgs,
 };
 
 /// Mount an image, or a sealed file as a single file, and verify every byte that is read
@@ -41,6 +42,8 @@ pub(crate) struct Mount {
     as_file: bool,
     #[command(flatten)]
     prefetch: PrefetchArgs,
+    #[command(flatten)]
+    resident: ResidentArgs,
     #[command(flatten)]
     owners: OwnerArgs,
     #[command(flatten)]
@@ -66,22 +69,24 @@ impl Mount {
             );
         }
         let prepare = |sandbox: &mut Sandbox| self.prepare(sandbox);
-        self.mount.background.serve(Kind::Image, prepare, |()| {
-            let mounted = self.mount()?;
-            let text = format!(
-                "{} on {} ({})",
-                self.source,
-                printable(&self.directory),
-                mounted.mode()
-            );
-            Ok(Ready {
-                text,
-                serve: Box::new(|signals| Ok(mounted.wait_for(signals)?)),
+        self.mount
+            .background
+            .serve(Kind::Image, prepare, |resident| {
+                let mounted = self.mount(resident)?;
+                let text = format!(
+                    "{} on {} ({})",
+                    self.source,
+                    printable(&self.directory),
+                    mounted.mode()
+                );
+                Ok(Ready {
+                    text,
+                    serve: Box::new(|signals| Ok(mounted.wait_for(signals)?)),
+                })
             })
-        })
     }
 
-    fn prepare(&self, sandbox: &mut Sandbox) -> Result<()> {
+    fn prepare(&self, sandbox: &mut Sandbox) -> Result<Option<ResidentFiles>> {
         self.content.prepare(&self.source, sandbox)?;
         let most = self.mount.attaching(String::new(), true);
         let most = AttachOptions {
@@ -90,17 +95,18 @@ impl Mount {
             ..most
         };
         sandbox.mount(&self.directory, most);
-        Ok(())
+        self.resident.prepare(self.prefetch.is_all(), sandbox)
     }
 
-    fn mount(&self) -> Result<Mounted> {
+    fn mount(&self, resident: Option<ResidentFiles>) -> Result<Mounted> {
         let content = self.content.open(&self.source)?;
         self.prefetch.prefetch(&content)?;
         let options = self.owners.apply(self.mount.options());
         let options = options
             .as_file(self.as_file)
             .suid(self.powers.suid)
-            .dev(self.powers.dev);
+            .dev(self.powers.dev)
+            .resident(resident);
         let mounted = content.mount(&self.directory, &options);
         mounted.map_err(|error| match error.is_failed_read() {
             true => {

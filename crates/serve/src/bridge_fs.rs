@@ -56,6 +56,14 @@ const CAPABILITIES: Capabilities = Capabilities::ATOMIC_O_TRUNC
 #[derive(Clone, Default)]
 pub struct Registrar(Arc<OnceLock<Connection>>);
 
+impl Registrar {
+    /// Uses this connection from now on.
+    pub(crate) fn connect(&self, connection: Connection) {
+        // There is only one.
+        let _ = self.0.set(connection);
+    }
+}
+
 impl Register for Registrar {
     type Id = Backing;
 
@@ -305,7 +313,7 @@ impl Mountable for BridgeFs {
                 "this kernel does not pass files through (Linux 6.9 does)",
             ));
         }
-        let _ = self.registrar.0.set(connection);
+        self.registrar.connect(connection);
         self.bridge.probe_passthrough().map_err(|errno| {
             io::Error::other(format!(
                 "the kernel does not pass files through here: {errno}"

@@ -3,12 +3,12 @@ mod listing;
 mod owners;
 mod values;
 
-use std::{cell::LazyCell, ffi::OsStr, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
+use std::{cell::LazyCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 
 use rustix::io::Errno;
 use verimount_fuse::{
-    Answering, Attr, Caller, Capabilities, Entry, FileSystem, Handle, Names, NodeId, Opened, Place,
-    Read, Seek, SessionOptions, StatFs,
+    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Names,
+    NodeId, Opened, Place, Read, Seek, SessionOptions, StatFs,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -23,14 +23,14 @@ use self::{
     values::{entry, file, fuse_attr, no_entry},
 };
 use crate::{
-    Served, VerifiedTree,
+    Resident, Served, VerifiedTree,
     limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
 };
 
 pub use self::owners::{Owners, PermissionsStored};
 
 /// What is requested in the INIT negotiation. An image never changes, so the kernel may cache everything
-/// and need not send OPENs. Who calls decides nothing but which attributes are listed, so that mounts can be idmapped.
+/// and need not send OPENs, unless files are to be resident. Who calls decides nothing but which attributes are listed, so that mounts can be idmapped.
 const SESSION_OPTIONS: SessionOptions = SessionOptions {
     capabilities: Capabilities::ALLOW_IDMAP
         .union(Capabilities::NO_OPEN_SUPPORT)
@@ -57,6 +57,8 @@ pub struct ImageFs {
     owners: Owners,
     /// Whether user 0 of this process's user namespace is the system's root, who alone may read attributes in `trusted.`.
     has_root: bool,
+    /// The files that the kernel reads from memory.
+    resident: Option<Arc<Resident>>,
 }
 
 impl ImageFs {
@@ -69,7 +71,13 @@ impl ImageFs {
             owners,
             // In doubt it is.
             has_root: has_all_users("self").unwrap_or(true),
+            resident: None,
         }
+    }
+
+    /// The same with files that the kernel reads from memory.
+    pub fn with_resident(self, resident: Option<Arc<Resident>>) -> Self {
+        Self { resident, ..self }
     }
 
     /// The same with other owners and permissions.
@@ -103,7 +111,33 @@ impl Mountable for ImageFs {
         requested
             .capabilities
             .set(Capabilities::POSIX_ACL, has_lists);
-        requested
+        if self.resident.is_none() {
+            return requested;
+        }
+        // Opens wait for files to be loaded: those of one user, whom an idmapped mount would not tell, must not block others.
+        requested.capabilities -= Capabilities::NO_OPEN_SUPPORT | Capabilities::ALLOW_IDMAP;
+        requested.capabilities |= Capabilities::PASSTHROUGH;
+        SessionOptions {
+            max_stack_depth: 1,
+            answering: Answering::Fairly,
+            ..requested
+        }
+    }
+
+    fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()> {
+        let Some(resident) = &self.resident else {
+            return Ok(());
+        };
+        if !agreement.capabilities.contains(Capabilities::PASSTHROUGH) {
+            return Err(io::Error::other(
+                "this kernel does not pass files through, as resident files need (Linux 6.9 does)",
+            ));
+        }
+        resident.connect(connection).map_err(|errno| {
+            io::Error::other(format!(
+                "the kernel does not pass resident files through: {errno}"
+            ))
+        })
     }
 }
 
@@ -112,6 +146,9 @@ impl FileSystem for ImageFs {
 
     fn unmounted(&self) {
         self.tree.close();
+        if let Some(resident) = &self.resident {
+            resident.end();
+        }
     }
 
     fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
@@ -132,9 +169,18 @@ impl FileSystem for ImageFs {
         target.map_err(|error| error.errno())
     }
 
-    fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
-        // After this the kernel sends no more OPENs, and keeps pages cached.
-        Err(Errno::NOSYS)
+    fn open(&self, _: Caller, node: NodeId, _: u32) -> Result<Opened, Errno> {
+        match &self.resident {
+            Some(resident) => resident.open(file(node)?),
+            // After this the kernel sends no more OPENs, and keeps pages cached.
+            None => Err(Errno::NOSYS),
+        }
+    }
+
+    fn release(&self, _: NodeId, handle: Handle) {
+        if let Some(resident) = &self.resident {
+            resident.release(handle);
+        }
     }
 
     fn read<'s>(
@@ -186,7 +232,8 @@ impl FileSystem for ImageFs {
 
     fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
         if has_status(node) && name == STATUS_XATTR {
-            return self.tree.status(self.served.clone()).to_json();
+            let resident = self.resident.as_ref().map(|resident| resident.status());
+            return self.tree.status(self.served.clone(), resident).to_json();
         }
         let value = self
             .tree

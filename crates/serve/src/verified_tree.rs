@@ -21,7 +21,7 @@ use verimount_tree::{
 use verimount_verity::{Account, Identity, Mismatch, Place};
 
 use crate::{
-    Kind, MirrorsStatus, Origin, OriginStatus, Served, Status,
+    Kind, MirrorsStatus, Origin, OriginStatus, ResidentStatus, Served, Status,
     requests::{Operation, RequestCounters},
     seen_names::SeenNames,
     status::end_of,
@@ -102,6 +102,8 @@ pub struct ImageStatus {
     pub origin: Option<OriginStatus>,
     /// What each place did, if the content is in several.
     pub mirrors: Option<MirrorsStatus>,
+    /// What is kept in memory; `None` if nothing is to be.
+    pub resident: Option<ResidentStatus>,
     /// The last reads that failed, oldest first, without repetitions.
     pub recent_failures: Vec<Failure>,
 }
@@ -155,9 +157,12 @@ impl VerifiedTree {
         }
     }
 
-    /// The status, with `served` as its first part.
-    pub fn status(&self, served: Served) -> Status {
-        let image = self.image_status();
+    /// The status, with `served` as its first part, and what is kept in memory.
+    pub fn status(&self, served: Served, resident: Option<ResidentStatus>) -> Status {
+        let image = ImageStatus {
+            resident,
+            ..self.image_status()
+        };
         Status {
             version: Status::VERSION,
             served,
@@ -181,6 +186,7 @@ impl VerifiedTree {
             tree_bytes: stats.tree_bytes,
             origin: self.origin.as_ref().map(|origin| origin.status().bounded()),
             mirrors: self.mirrors.as_ref().map(|mirrors| mirrors.stats().into()),
+            resident: None,
             recent_failures: self.failures.lock().iter().cloned().collect(),
         }
     }
@@ -251,6 +257,28 @@ impl VerifiedTree {
             self.record(node, offset, error);
         }
         result
+    }
+
+    /// As [`Tree::attr`], not on behalf of a request.
+    ///
+    /// # Errors
+    /// As [`Tree::attr`].
+    pub(crate) fn plain_attr(&self, node: NodeId) -> Result<Attr, Error> {
+        self.recorded(node, 0, self.tree.attr(node))
+    }
+
+    /// As [`Tree::read`], not on behalf of a request.
+    ///
+    /// # Errors
+    /// As [`Tree::read`].
+    pub(crate) fn plain_read<'s>(
+        &self,
+        node: NodeId,
+        offset: u64,
+        len: usize,
+        scratch: &'s mut Scratch,
+    ) -> Result<&'s [u8], Error> {
+        self.recorded(node, offset, self.tree.read(node, offset, len, scratch))
     }
 
     /// The offset of the first data or hole at or behind `offset`.
@@ -365,7 +393,7 @@ impl Tree for VerifiedTree {
     }
 }
 
-fn mismatch_in(error: &Error) -> Option<&Mismatch> {
+pub(crate) fn mismatch_in(error: &Error) -> Option<&Mismatch> {
     match error.read_error()? {
         ReadError::Rejected(reason) => reason.downcast_ref(),
         _ => None,

@@ -110,7 +110,7 @@ fn mounted(sealed: &Sealed, trust: &Trust) -> Option<VerifiedTree> {
 }
 
 fn status(tree: &VerifiedTree) -> Status {
-    tree.status(Served::default())
+    tree.status(Served::default(), None)
 }
 
 fn image_status(tree: &VerifiedTree) -> ImageStatus {

@@ -7,6 +7,7 @@ use verimount_models::Error as ModelError;
 use verimount_mount::MountError;
 use verimount_romfs::Error as RomfsError;
 use verimount_scan::{ArchiveError, Error as ScanError};
+use verimount_serve::ResidentError;
 use verimount_source::{ReadError, WriteError};
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
@@ -115,6 +116,7 @@ impl ErrorKind {
             Fault::Image(error) => of_tree(error),
             Fault::Volume(error) => error.into(),
             Fault::Mount(error) => of_mount(error),
+            Fault::ResidentMemory(error) => of_resident(error),
             Fault::Scan(error)
             | Fault::BuildRomfs(RomfsError::Scan(error))
             | Fault::BuildErofs(ErofsError::Scan(error)) => of_scan(error),
@@ -155,6 +157,8 @@ impl ErrorKind {
             | Fault::PinsOfTwoSeals
             | Fault::PinnedAndNot
             | Fault::PermissionsStored
+            | Fault::ResidentPattern(_)
+            | Fault::NothingResident
             | Fault::NoCache
             | Fault::WrongPlace(_)
             | Fault::SignedFile
@@ -226,6 +230,14 @@ fn of_mount(error: &MountError) -> ErrorKind {
         MountError::NotRoot => ErrorKind::PermissionDenied,
         MountError::NotADirectory(_) | MountError::NotEmpty(_) => ErrorKind::InvalidInput,
         _ => ErrorKind::Io,
+    }
+}
+
+fn of_resident(error: &ResidentError) -> ErrorKind {
+    match error {
+        ResidentError::NotPermitted(_) => ErrorKind::PermissionDenied,
+        ResidentError::Refused(reason) => of_io(reason),
+        _ => ErrorKind::InvalidInput,
     }
 }
 

@@ -8,7 +8,8 @@ use verimount_integrity::Error as VolumeError;
 use verimount_models::{Differs, Error as ModelError, Uncovered};
 use verimount_mount::MountError;
 use verimount_romfs::Error as RomfsError;
-use verimount_scan::{Error as ScanError, Loss, Lost};
+use verimount_scan::{Error as ScanError, InvalidPattern, Loss, Lost};
+use verimount_serve::ResidentError;
 use verimount_source::ReadError;
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
@@ -57,6 +58,15 @@ pub(crate) enum Fault {
     /// Permissions were to be replaced that the files have in the image.
     #[error(": its files have permissions of their own, which cannot be replaced")]
     PermissionsStored,
+    /// There is no memory for files that are to be resident. The reason says so.
+    #[error("{0}")]
+    ResidentMemory(ResidentError),
+    /// A pattern of files that are to be resident is invalid.
+    #[error("{0}")]
+    ResidentPattern(InvalidPattern),
+    /// No file is to be resident.
+    #[error(": no file with content matches what is to be resident")]
+    NothingResident,
     /// Everything was to be fetched ahead, and nothing would keep it.
     #[error(": there is no cache that would keep what is fetched")]
     NoCache,

@@ -4,7 +4,9 @@ use verimount_mount::{Attached, EndSignals, Mode, MountOptions as AttachOptions,
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_tree::Permissions;
 
-use crate::{Content, Error, fault::Fault, mounts::served, processors::auto_threads};
+use crate::{
+    Content, Error, ResidentFiles, fault::Fault, mounts::served, processors::auto_threads,
+};
 
 /// How content is mounted.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +20,7 @@ pub struct MountOptions {
     no_exec: bool,
     suid: bool,
     dev: bool,
+    resident: Option<ResidentFiles>,
 }
 
 impl MountOptions {
@@ -85,6 +88,12 @@ impl MountOptions {
     /// Whether device nodes can be opened; only for root.
     pub fn dev(mut self, dev: bool) -> Self {
         self.dev = dev;
+        self
+    }
+
+    /// Which files are kept in memory, if any.
+    pub fn resident(mut self, resident: impl Into<Option<ResidentFiles>>) -> Self {
+        self.resident = resident.into();
         self
     }
 }
@@ -164,18 +173,30 @@ impl Content {
         let tree = tree
             .with_origin(content.origin.clone())
             .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
+        let tree = Arc::new(tree);
+        let resident = match &options.resident {
+            Some(files) => Some(files.keep(&tree, files.find(&content, &*tree)?)),
+            None => None,
+        };
         let pin = Some(content.pin.clone());
         let served = match location.path() {
             Some(path) => served(path, pin),
             None => Served::new(location.to_string(), pin),
         };
-        let fs = ImageFs::new(Arc::new(tree), served).with_owners(options.owners);
+        let fs = ImageFs::new(tree, served).with_owners(options.owners);
         let fs = fs.map_err(|_| Fault::PermissionsStored.at(&location))?;
+        let fs = fs.with_resident(resident.clone());
+        let ahead = options
+            .resident
+            .as_ref()
+            .is_some_and(ResidentFiles::is_ahead);
         let options = options.attaching(location.to_string(), content.is_remote());
-        attach(Arc::new(fs), directory.as_ref(), &options)
-            .and_then(Attached::start)
-            .map(Mount)
-            .map_err(|error| Fault::Mount(error).somewhere())
+        let mounted = attach(Arc::new(fs), directory.as_ref(), &options).and_then(Attached::start);
+        let mounted = mounted.map_err(|error| Fault::Mount(error).somewhere())?;
+        if let (Some(resident), true) = (resident, ahead) {
+            resident.load_ahead();
+        }
+        Ok(Mount(mounted))
     }
 }
 

@@ -9,7 +9,7 @@ use verimount_mount::{AwakeLimit, MountOptions as AttachOptions, MountTasks};
 use verimount_sandbox::{FileRights, Sandbox as Rights};
 
 use crate::{
-    Location,
+    Location, ResidentFiles,
     doctor::uring_is_on,
     far::{helper_tasks, own_files},
     location::{BESIDE, Kind as Place, SIDECAR_SUFFIX, path_with},
@@ -87,6 +87,11 @@ impl Sandbox {
     /// Keeps the source of a bridge, whose programs the kernel runs for the bridge's users.
     pub fn mirror(&mut self, path: impl AsRef<Path>) {
         self.rights.allow(path, FileRights::Mirror);
+    }
+
+    /// Keeps what resident files take.
+    pub fn resident(&mut self, files: &ResidentFiles) {
+        self.rights.allow_resident(files.path());
     }
 
     /// Keeps the mount on `mount_point`, with options that allow no more than `most`.

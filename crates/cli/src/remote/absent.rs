@@ -38,6 +38,10 @@ impl NoArgs {
         Ok(())
     }
 
+    pub(crate) fn is_all(&self) -> bool {
+        false
+    }
+
     pub(crate) fn prefetch(&self, _: &Content) -> Result<()> {
         Ok(())
     }

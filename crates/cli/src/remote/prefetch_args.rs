@@ -8,12 +8,18 @@ use crate::{message::wrong_usage, options::one_of};
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct PrefetchArgs {
-    /// For URLs: what is fetched before it is read: nothing, most of the Merkle tree, or all (into the cache)
+    /// For URLs: what is fetched before it is read: nothing, most of the Merkle tree, or all (into the cache). With
+    /// --resident, all also loads its files at once, from anywhere
     #[arg(long, value_name = "WHAT", default_value = "metadata", value_parser = one_of(Prefetch::ALL, Prefetch::name))]
     prefetch: Prefetch,
 }
 
 impl PrefetchArgs {
+    /// Whether everything is fetched.
+    pub(crate) fn is_all(&self) -> bool {
+        self.prefetch == Prefetch::All
+    }
+
     /// Begins to fetch it.
     pub(crate) fn prefetch(&self, content: &Content) -> Result<()> {
         content.prefetch(self.prefetch).map_err(|error| {

@@ -9,8 +9,8 @@ use std::{
 use indicatif::HumanDuration;
 use verimount::bridge::{BridgeStatus, PolicyStatus};
 use verimount::mounts::{
-    CacheStatus, ImageStatus, Kind, MirrorsStatus, OriginStatus, PlaceStatus, Served, Status,
-    StorageCounts, VolumeStatus,
+    CacheStatus, ImageStatus, Kind, MirrorsStatus, OriginStatus, PlaceStatus, ResidentStatus,
+    Served, Status, StorageCounts, VolumeStatus,
 };
 use verimount::{Pin, one_line, sandbox::Held};
 
@@ -155,6 +155,9 @@ impl Shown {
         if let Some(mirrors) = &image.mirrors {
             self.add_mirrors(mirrors);
         }
+        if let Some(resident) = &image.resident {
+            self.add_resident(resident);
+        }
     }
 
     fn add_mirrors(&mut self, mirrors: &MirrorsStatus) {
@@ -193,6 +196,45 @@ impl Shown {
         by_place("place_mismatches_total", |place| place.wrong);
         by_place("place_repaired_bytes_total", |place| place.bytes_repaired);
         by_place("place_rests", |place| place.rests.into());
+    }
+
+    fn add_resident(&mut self, resident: &ResidentStatus) {
+        let ResidentStatus {
+            files,
+            bytes,
+            limit,
+            loading,
+            loading_bytes,
+            loads,
+            evictions,
+            failures,
+            unfit,
+        } = resident;
+        self.line(
+            "resident",
+            format_args!("{files} files; {bytes} bytes of {limit}"),
+        );
+        self.line(
+            "",
+            format_args!(
+                "{loads} loaded, {evictions} evicted, {failures} failed; {unfit} opens found no room"
+            ),
+        );
+        if *loading > 0 {
+            self.line(
+                "loading",
+                format_args!("{loading} files, of which {loading_bytes} bytes are left"),
+            );
+        }
+        self.metric("resident_files", files);
+        self.metric("resident_bytes", bytes);
+        self.metric("resident_limit_bytes", limit);
+        self.metric("resident_loading_files", loading);
+        self.metric("resident_loading_bytes", loading_bytes);
+        self.metric("resident_loads_total", loads);
+        self.metric("resident_evictions_total", evictions);
+        self.metric("resident_failures_total", failures);
+        self.metric("resident_unfit_opens_total", unfit);
     }
 
     /// The bytes of an image or a volume.

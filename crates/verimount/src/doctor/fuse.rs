@@ -26,6 +26,7 @@ pub(super) fn examine() -> Vec<Diagnosis> {
     all.extend(mount_table());
     if geteuid().is_root() {
         all.push(passthrough());
+        all.extend(huge_pages());
         all.extend(uring());
     } else {
         all.extend([allow_other(), read_ahead()]);
@@ -113,13 +114,34 @@ fn read_ahead() -> Diagnosis {
 fn passthrough() -> Diagnosis {
     const ABOUT: &str = "passthrough";
     match since(PASSTHROUGH) {
-        true => Diagnosis::good(ABOUT, "bridges can pass files through"),
+        true => Diagnosis::good(
+            ABOUT,
+            "bridges can pass files through, and images can keep files resident",
+        ),
         false => Diagnosis::limited(
             ABOUT,
-            format!("Linux {}: bridges relay all reads and writes", release()),
+            format!(
+                "Linux {}: bridges relay all reads and writes, and no files are kept resident",
+                release()
+            ),
             format!("Linux {}.{} or later", PASSTHROUGH.0, PASSTHROUGH.1),
         ),
     }
+}
+
+/// Those of resident files, if the kernel has any.
+fn huge_pages() -> Option<Diagnosis> {
+    const ABOUT: &str = "huge pages";
+    const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    let setting = fs::read_to_string(SWITCH).ok()?;
+    Some(match setting.contains("[deny]") {
+        false => Diagnosis::good(ABOUT, "resident files have them"),
+        true => Diagnosis::limited(
+            ABOUT,
+            "denied to files in memory: resident files are mapped more slowly",
+            format!("echo never > {SWITCH}, which leaves it to each mount"),
+        ),
+    })
 }
 
 /// Whether requests of bridges arrive by `io_uring`.

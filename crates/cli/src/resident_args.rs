@@ -1,0 +1,42 @@
+use anyhow::Result;
+use clap::Args;
+use verimount::{ResidentFiles, sandbox::Sandbox};
+
+use crate::{message::wrong_usage, options::parse_size};
+
+/// The pattern that stands for all files.
+const ALL: &str = "all";
+
+/// The options for files that are kept in memory.
+#[derive(Args)]
+#[group(skip)]
+pub(crate) struct ResidentArgs {
+    /// Keep files in memory, verified as a whole when they are first opened, where the kernel itself reads and maps them:
+    /// those whose path in the image matches this pattern, such as **/*.safetensors, or all; it can be repeated; requires
+    /// root
+    #[arg(long, value_name = "GLOB|all", requires = "resident_limit")]
+    resident: Vec<String>,
+    /// The most memory that they take; those that do not fit are read as without --resident
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "resident")]
+    resident_limit: Option<u64>,
+}
+
+impl ResidentArgs {
+    /// Takes the memory, before rights are given up, and keeps it. `ahead` says whether all of the files are loaded at once.
+    pub(crate) fn prepare(
+        &self,
+        ahead: bool,
+        sandbox: &mut Sandbox,
+    ) -> Result<Option<ResidentFiles>> {
+        let Some(limit) = self.resident_limit else {
+            return Ok(None);
+        };
+        let files = match self.resident.iter().any(|pattern| pattern == ALL) {
+            true => ResidentFiles::all(limit),
+            false => ResidentFiles::matching(&self.resident, limit),
+        };
+        let files = files.map_err(|error| wrong_usage(format_args!("--resident: {error}")))?;
+        sandbox.resident(&files);
+        Ok(Some(files.ahead(ahead)))
+    }
+}

@@ -1,0 +1,394 @@
+mod kept;
+mod loaders;
+mod memory;
+mod pressure;
+mod selected;
+
+use std::{
+    collections::HashSet,
+    convert::Infallible,
+    num::NonZeroUsize,
+    os::fd::AsFd,
+    path::PathBuf,
+    sync::{
+        Arc, Weak,
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use verimount_bridge::{OpenInodes, Register};
+use verimount_fuse::{Connection, Handle, OpenFlags, Opened};
+use verimount_sync::Mutex;
+use verimount_tree::{Error, NodeId, walk};
+
+use self::{
+    kept::{Kept, Loaded},
+    loaders::{LoadError, Loaders},
+    memory::NewFile,
+};
+use crate::{Registrar, VerifiedTree, handles::Handles};
+
+pub use self::{
+    memory::{ResidentError, ResidentMemory},
+    selected::SelectedFiles,
+};
+
+/// The handle of files that are not selected, of which nothing is remembered.
+const UNSELECTED: Handle = Handle(u64::MAX);
+
+/// How many damaged files are remembered, which are not loaded again.
+const MAX_DAMAGED: usize = 1 << 16;
+
+/// How long the kernel may take to give back the memory of a file that it no longer has open.
+const RELEASE: Duration = Duration::from_millis(10);
+
+/// Keeps selected files of a tree in memory, whole and verified, and has the kernel read them there.
+///
+/// A file is loaded when it is first opened. All opens of it wait for that, in threads that answer the kernel: there must be
+/// others for other requests.
+pub struct Resident {
+    tree: Arc<VerifiedTree>,
+    memory: Arc<ResidentMemory>,
+    selected: SelectedFiles,
+    loaders: Loaders,
+    registrar: Registrar,
+    /// What the opens of an inode share: the loaded file, or that it is read lazily.
+    inodes: OpenInodes<NodeId, Option<Arc<Loaded>>>,
+    opens: Handles<NodeId>,
+    kept: Mutex<Kept>,
+    /// Held while memory is made free for a file.
+    making_room: Mutex<()>,
+    damaged: Mutex<HashSet<NodeId>>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    loading: AtomicU64,
+    loads: AtomicU64,
+    evictions: AtomicU64,
+    failures: AtomicU64,
+    unfit: AtomicU64,
+    has_told_unfit: AtomicBool,
+}
+
+/// The statistics of resident files.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResidentStatus {
+    /// Files that are loaded.
+    pub files: u64,
+    /// The memory that is taken, in bytes, also by files that were given up and are still mapped.
+    pub bytes: u64,
+    /// The most that may be taken, in bytes.
+    pub limit: u64,
+    /// Files that are being loaded.
+    pub loading: u64,
+    /// Bytes of them that no thread has begun to read.
+    pub loading_bytes: u64,
+    /// Files that were loaded so far, each time.
+    pub loads: u64,
+    /// Files that were given up for others.
+    pub evictions: u64,
+    /// Loads that failed, so that the file was read as it is needed.
+    pub failures: u64,
+    /// Opens of files for which there was no room.
+    pub unfit: u64,
+}
+
+impl Resident {
+    /// Keeps the selected files of `tree`, loaded by this many threads.
+    pub fn new(
+        tree: Arc<VerifiedTree>,
+        memory: Arc<ResidentMemory>,
+        selected: SelectedFiles,
+        threads: NonZeroUsize,
+    ) -> Arc<Self> {
+        let resident = Arc::new(Self {
+            loaders: Loaders::new(tree.clone(), threads),
+            tree,
+            memory,
+            selected,
+            registrar: Registrar::default(),
+            inodes: OpenInodes::default(),
+            opens: Handles::default(),
+            kept: Mutex::default(),
+            making_room: Mutex::default(),
+            damaged: Mutex::default(),
+            counters: Counters::default(),
+        });
+        resident.give_back_under_pressure();
+        resident
+    }
+
+    /// Gives up half of what nobody has open, the least recently used files first, whenever memory is short.
+    fn give_back_under_pressure(self: &Arc<Self>) {
+        let Some(pressure) = self.memory.pressure().cloned() else {
+            return;
+        };
+        let resident = Arc::downgrade(self);
+        let give_back = move || {
+            while pressure.wait() {
+                let Some(resident) = resident.upgrade() else {
+                    return;
+                };
+                let bytes = resident.kept.lock().unused_bytes();
+                resident.evict(bytes / 2);
+            }
+        };
+        let thread = thread::Builder::new().name("pressure".to_owned());
+        // Without it, only the limit holds.
+        let _ = thread.spawn(give_back);
+    }
+
+    /// Gives up files that nobody has open, at least this many bytes of them if there are as many. Whether it was any.
+    fn evict(&self, bytes: u64) -> bool {
+        let evicted = self.kept.lock().evict(bytes);
+        let count = evicted.len() as u64;
+        self.counters.evictions.fetch_add(count, Relaxed);
+        count > 0
+    }
+
+    /// Begins to use the connection to the kernel.
+    ///
+    /// # Errors
+    /// Those of registering a file.
+    pub(crate) fn connect(&self, connection: Connection) -> Result<(), Errno> {
+        self.registrar.connect(connection);
+        let probe = self.memory.new_file()?.seal()?;
+        self.registrar.register(probe.as_fd()).map(drop)
+    }
+
+    /// Loads the selected files in the background, in the order of the tree, as many as there is room for.
+    pub fn load_ahead(self: &Arc<Self>) {
+        let resident = Arc::downgrade(self);
+        let load = move || {
+            let Some(tree) = resident.upgrade().map(|resident| resident.tree.clone()) else {
+                return;
+            };
+            // What cannot be found is told when it is needed.
+            let _ = walk(
+                &*tree,
+                NodeId::ROOT,
+                PathBuf::new(),
+                |_, attr| match Weak::upgrade(&resident) {
+                    Some(resident) => {
+                        if resident.selected.contains(attr) && attr.size <= resident.memory.free() {
+                            resident.load_unopened(attr.node);
+                        }
+                        Ok(())
+                    }
+                    None => Err(Error::NotFound),
+                },
+            );
+        };
+        let thread = thread::Builder::new().name("prefetch".to_owned());
+        // Without it, files are loaded as they are opened.
+        let _ = thread.spawn(load);
+    }
+
+    fn load_unopened(&self, node: NodeId) {
+        // Failures are counted, and told.
+        if let Ok(attr) = self.tree.plain_attr(node) {
+            let _ = self.shared(node, attr.size);
+            self.inodes.close(node);
+        }
+    }
+
+    /// Opens a file, which is loaded if it is selected and not loaded yet.
+    ///
+    /// # Errors
+    /// Those of reading its attributes.
+    pub(crate) fn open(&self, node: NodeId) -> Result<Opened, Errno> {
+        let attr = self.tree.plain_attr(node).map_err(|error| error.errno())?;
+        let lazily = OpenFlags::NOFLUSH | OpenFlags::KEEP_CACHE;
+        if !self.selected.contains(&attr) {
+            return Ok(Opened {
+                handle: UNSELECTED,
+                flags: lazily,
+                backing: 0,
+            });
+        }
+        let loaded = self.shared(node, attr.size);
+        let (flags, backing) = match &loaded {
+            Some(file) => {
+                let flags = OpenFlags::NOFLUSH | OpenFlags::PASSTHROUGH;
+                (flags, file.backing.id())
+            }
+            None => (lazily, 0),
+        };
+        Ok(Opened {
+            handle: self.opens.insert(node),
+            flags,
+            backing,
+        })
+    }
+
+    /// The kernel has closed a file.
+    pub(crate) fn release(&self, handle: Handle) {
+        if let Some(node) = self.opens.remove(handle) {
+            self.inodes.close(*node);
+            self.kept.lock().used(*node);
+        }
+    }
+
+    /// Gives up what is being loaded, as the mount has ended.
+    pub(crate) fn end(&self) {
+        self.loaders.end();
+        if let Some(pressure) = self.memory.pressure() {
+            pressure.end();
+        }
+    }
+
+    /// What the opens of a file share, of which there is one more now.
+    fn shared(&self, node: NodeId, size: u64) -> Option<Arc<Loaded>> {
+        let Ok(loaded) = self.inodes.open(node, |shared| {
+            let decide = || self.find(node).or_else(|| self.load(node, size));
+            Ok::<_, Infallible>(shared.get_or_insert_with(decide).clone())
+        });
+        loaded
+    }
+
+    fn find(&self, node: NodeId) -> Option<Arc<Loaded>> {
+        self.kept.lock().used(node)
+    }
+
+    /// Loads a file; `None` if it has to be read lazily, which was told.
+    fn load(&self, node: NodeId, size: u64) -> Option<Arc<Loaded>> {
+        if self.damaged.lock().contains(&node) {
+            return None;
+        }
+        let file = self.memory.new_file();
+        let file = file.and_then(|file| self.make_room(&file, size).map(|()| file));
+        let loaded = match file {
+            Ok(file) => {
+                self.counters.loading.fetch_add(1, Relaxed);
+                let loaded = self.loaders.load(node, size, file);
+                self.counters.loading.fetch_sub(1, Relaxed);
+                loaded
+            }
+            Err(Errno::NOSPC) => {
+                self.tell_unfit(node, size);
+                return None;
+            }
+            Err(errno) => Err(LoadError::Failed(errno)),
+        };
+        let backing = loaded.and_then(|sealed| {
+            let backing = self.registrar.register(sealed.as_fd());
+            backing.map_err(LoadError::Failed)
+        });
+        match backing {
+            Ok(backing) => {
+                let loaded = Arc::new(Loaded {
+                    backing,
+                    bytes: size,
+                });
+                self.counters.loads.fetch_add(1, Relaxed);
+                self.kept.lock().insert(node, loaded.clone());
+                Some(loaded)
+            }
+            Err(error) => {
+                self.failed(node, error);
+                None
+            }
+        }
+    }
+
+    fn failed(&self, node: NodeId, error: LoadError) {
+        self.counters.failures.fetch_add(1, Relaxed);
+        match error {
+            LoadError::Damaged => {
+                let mut damaged = self.damaged.lock();
+                if damaged.len() < MAX_DAMAGED {
+                    damaged.insert(node);
+                }
+            }
+            LoadError::Failed(errno) => {
+                tracing::warn!(inode = %node, %errno, "the file was not loaded, and is read as it is needed");
+            }
+        }
+    }
+
+    fn tell_unfit(&self, node: NodeId, size: u64) {
+        self.counters.unfit.fetch_add(1, Relaxed);
+        if !self.counters.has_told_unfit.swap(true, SeqCst) {
+            let limit = self.memory.limit();
+            tracing::warn!(
+                inode = %node,
+                size,
+                limit,
+                "there is no room for the file, which is read as it is needed; further ones are only counted",
+            );
+        }
+    }
+
+    /// Takes memory for a file, and gives up others that nobody has open as far as necessary.
+    ///
+    /// # Errors
+    /// `ENOSPC` if there is not enough.
+    fn make_room(&self, file: &NewFile, size: u64) -> Result<(), Errno> {
+        if size > self.memory.limit() {
+            return Err(Errno::NOSPC);
+        }
+        let _one_at_a_time = self.making_room.lock();
+        loop {
+            let missing = size.saturating_sub(self.memory.free());
+            let reserved = match missing {
+                0 => file.reserve(size),
+                _ => Err(Errno::NOSPC),
+            };
+            if reserved != Err(Errno::NOSPC) {
+                return reserved;
+            }
+            let unused = self.kept.lock().unused_bytes();
+            if unused < missing {
+                return Err(Errno::NOSPC);
+            }
+            // Nothing is missing where the last page makes the difference.
+            if !self.evict(missing.max(1)) {
+                return Err(Errno::NOSPC);
+            }
+            // Unless they are still mapped.
+            let since = Instant::now();
+            while self.memory.free() < size && since.elapsed() < RELEASE {
+                thread::sleep(RELEASE / 10);
+            }
+        }
+    }
+
+    /// The statistics.
+    pub(crate) fn status(&self) -> ResidentStatus {
+        let Counters {
+            loading,
+            loads,
+            evictions,
+            failures,
+            unfit,
+            ..
+        } = &self.counters;
+        ResidentStatus {
+            files: self.kept.lock().len() as u64,
+            bytes: self.memory.limit().saturating_sub(self.memory.free()),
+            limit: self.memory.limit(),
+            loading: loading.load(Relaxed),
+            loading_bytes: self.loaders.left(),
+            loads: loads.load(Relaxed),
+            evictions: evictions.load(Relaxed),
+            failures: failures.load(Relaxed),
+            unfit: unfit.load(Relaxed),
+        }
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
