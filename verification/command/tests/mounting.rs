@@ -13,6 +13,7 @@ mod powers;
 mod programs;
 mod reading;
 mod reports;
+mod resident;
 mod service;
 
 use crate::prelude::*;

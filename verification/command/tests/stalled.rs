@@ -57,8 +57,13 @@ fn readers(file: &Path) -> Vec<Child> {
 }
 
 /// Waits until all readers wait for the mount, kills them, and waits until they are gone.
-fn kill_waiting(mut readers: Vec<Child>) {
+fn kill_waiting(readers: Vec<Child>) {
     eventually("all readers wait", || readers.iter().all(waits));
+    kill(readers);
+}
+
+/// Kills processes that wait, and waits until they are gone.
+fn kill(mut readers: Vec<Child>) {
     for reader in &mut readers {
         assert!(reader.try_wait().unwrap().is_none());
         reader.kill().unwrap();
@@ -72,9 +77,14 @@ fn kill_waiting(mut readers: Vec<Child>) {
 
 /// Whether a process waits for a storage.
 fn waits(process: &Child) -> bool {
+    is_in_state(process, 'D')
+}
+
+/// Whether `ps` would show this letter for a process.
+fn is_in_state(process: &Child, state: char) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
-    let (_, state) = stat.rsplit_once(") ").unwrap();
-    state.starts_with('D')
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    rest.starts_with(state)
 }
 
 #[test]
@@ -98,6 +108,36 @@ fn readers_of_a_warm_cache_are_killed_as_well() {
     server.is_silent.store(true, SeqCst);
     let mounted = server.mount(&mnt, &options);
     kill_waiting(readers(&mnt.join("file")));
+    mounted.unmount();
+}
+
+/// Opens that wait for a file to be loaded.
+#[test]
+fn killed_openers_are_gone_and_the_mount_serves() {
+    needs!(root_or_skip());
+    let world = needs!(World::with_mount_point());
+    let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
+    let options = [
+        "--no-cache",
+        "--prefetch",
+        "none",
+        "--resident",
+        "all",
+        "--resident-limit",
+        "64M",
+    ];
+    let mounted = server.mount(&mnt, &options);
+    server.is_silent.store(true, SeqCst);
+    let openers = readers(&mnt.join("file"));
+    let is_loading = || {
+        let status = verimount(args!["status", &mnt]);
+        let line = "\nloading        1 files, of which ";
+        status.succeeds().text().contains(line)
+    };
+    // Whoever waits for an open could be interrupted, as far as the kernel knows.
+    let all_wait = || openers.iter().all(|opener| is_in_state(opener, 'S'));
+    eventually("all wait", || is_loading() && all_wait());
+    kill(openers);
     mounted.unmount();
 }
 

@@ -29,6 +29,8 @@ const NOBODY: u32 = 65_534;
 pub enum Kind {
     /// An image on this machine.
     Image,
+    /// An image on this machine whose files are kept in memory, which only root can.
+    Resident,
     /// An image on a web server, without a cache.
     Remote,
     /// A mirrored directory.
@@ -40,14 +42,18 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Each of them.
-    pub const ALL: [Self; 5] = [
-        Self::Image,
-        Self::Remote,
-        Self::Bridge,
-        Self::Volume,
-        Self::Export,
-    ];
+    /// Each of them that a user can serve.
+    pub fn all(user: User) -> Vec<Self> {
+        let everyones = [
+            Self::Image,
+            Self::Remote,
+            Self::Bridge,
+            Self::Volume,
+            Self::Export,
+        ];
+        let roots = (user == User::Root).then_some(Self::Resident);
+        everyones.into_iter().chain(roots).collect()
+    }
 }
 
 /// What daemons serve, in a folder that every user reaches.
@@ -126,6 +132,7 @@ impl World {
         let url = self.server.url("/image");
         let words = match kind {
             Kind::Image => "mount --unpinned image mnt",
+            Kind::Resident => "mount --unpinned --resident all --resident-limit 1M image mnt",
             Kind::Remote => &format!("mount --unpinned --no-cache {url} mnt"),
             Kind::Bridge => "bridge source mnt",
             Kind::Volume => "volume mount volume mnt",
@@ -198,12 +205,14 @@ impl World {
     /// If the answer is wrong.
     pub fn use_it(&self, kind: Kind, user: User) {
         let (mut command, expected) = match kind {
-            Kind::Image | Kind::Remote | Kind::Bridge => (Command::new("cat"), "text"),
+            Kind::Image | Kind::Resident | Kind::Remote | Kind::Bridge => {
+                (Command::new("cat"), "text")
+            }
             Kind::Volume => (Command::new("head"), "\0"),
             Kind::Export => (self.command(), "volume"),
         };
         command.args(match kind {
-            Kind::Image | Kind::Remote | Kind::Bridge => &["mnt/file"][..],
+            Kind::Image | Kind::Resident | Kind::Remote | Kind::Bridge => &["mnt/file"][..],
             Kind::Volume => &["-c", "1", "mnt/disk"],
             Kind::Export => &["status", "socket"],
         });

@@ -6,6 +6,7 @@ mod kernels;
 mod powers;
 mod prelude;
 mod reading;
+mod resident;
 
 use std::num::NonZeroUsize;
 

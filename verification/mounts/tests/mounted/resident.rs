@@ -1,0 +1,247 @@
+//! Files that are kept in memory, which the kernel reads there.
+
+use verimount::{
+    ErrorKind, ResidentFiles,
+    mounts::{Kind, ResidentStatus},
+};
+
+use super::{romfs, world_with_image};
+use crate::prelude::*;
+
+/// What any test may use of it.
+const LIMIT: u64 = 64 << 20;
+
+fn all(limit: u64) -> ResidentFiles {
+    ResidentFiles::all(limit).unwrap()
+}
+
+fn mount_resident(world: &World, files: ResidentFiles) -> Mounted {
+    let unpinned = OpenOptions::new().unpinned();
+    let options = MountOptions::new().resident(files);
+    Mounted::with(
+        &world.path("image"),
+        &world.path("mnt"),
+        &unpinned,
+        &options,
+    )
+    .unwrap()
+}
+
+/// A world whose image has files of this many bytes, named by their numbers.
+fn world_with_files(sizes: &[usize]) -> Option<World> {
+    if !root_or_skip() {
+        return None;
+    }
+    let world = World::with_mount_point()?;
+    let tree = world.directory("tree");
+    for (number, size) in (0..).zip(sizes) {
+        fs::write(tree.join(number.to_string()), noise(*size, number)).unwrap();
+    }
+    build(&tree, world.path("image"), &BuildOptions::new()).unwrap();
+    Some(world)
+}
+
+fn resident(mounted: &Mounted) -> ResidentStatus {
+    match mounted.status().kind {
+        Kind::Image(image) => image.resident.unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reads(mounted: &Mounted) -> u64 {
+    mounted.json()["requests"]["read"].as_u64().unwrap()
+}
+
+#[test]
+fn a_tree_of_everything_is_read_from_memory() {
+    needs!(root_or_skip());
+    for options in [BuildOptions::new(), romfs()] {
+        let world = needs!(world_with_image(&options));
+        let expected = snapshot(&world.path("tree")).unwrap();
+        let mounted = mount_resident(&world, all(LIMIT));
+        assert_same(&snapshot(mounted.directory()).unwrap(), &expected);
+        let first = resident(&mounted);
+        assert_eq!(first.loads, first.files);
+        assert!(first.files > 3 && first.bytes > 1 << 20, "{first:?}");
+        assert_eq!((first.evictions, first.failures, first.unfit), (0, 0, 0));
+        assert_same(&snapshot(mounted.directory()).unwrap(), &expected);
+        assert_eq!(resident(&mounted), first);
+        assert_eq!(reads(&mounted), 0);
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn a_sealed_file_is_read_from_memory() {
+    needs!(root_or_skip());
+    let world = needs!(World::with_mount_point());
+    let content = noise(5_000_001, 1);
+    let file = world.write("image", &content);
+    seal(&file, &SealOptions::new()).unwrap();
+    let mounted = mount_resident(&world, all(LIMIT));
+    assert!(fs::read(mounted.path("image")).unwrap() == content);
+    assert_eq!(reads(&mounted), 0);
+    mounted.unmount();
+}
+
+#[test]
+fn only_what_matches_is_loaded() {
+    let world = needs!(world_with_files(&[100_000, 200_000]));
+    let nothing = ResidentFiles::matching(["*.bin", "folder/**"], LIMIT).unwrap();
+    let options = MountOptions::new().resident(nothing);
+    let unpinned = OpenOptions::new().unpinned();
+    let refused = Mounted::with(
+        &world.path("image"),
+        &world.path("mnt"),
+        &unpinned,
+        &options,
+    );
+    assert_eq!(refused.err().unwrap().kind(), ErrorKind::InvalidInput);
+
+    let mounted = mount_resident(&world, ResidentFiles::matching(["1"], LIMIT).unwrap());
+    assert!(fs::read(mounted.path("1")).unwrap() == noise(200_000, 1));
+    assert_eq!((resident(&mounted).loads, reads(&mounted)), (1, 0));
+    assert!(fs::read(mounted.path("0")).unwrap() == noise(100_000, 0));
+    assert_eq!(resident(&mounted).loads, 1);
+    assert!(reads(&mounted) > 0);
+    mounted.unmount();
+}
+
+#[test]
+fn what_fits_is_loaded_ahead() {
+    let world = needs!(world_with_files(&[3 << 20, 9 << 20, 2 << 20]));
+    let mounted = mount_resident(&world, all(6 << 20).ahead(true));
+    eventually("all that fits is loaded", || resident(&mounted).loads == 2);
+    assert!(fs::read(mounted.path("0")).unwrap() == noise(3 << 20, 0));
+    assert!(fs::read(mounted.path("2")).unwrap() == noise(2 << 20, 2));
+    assert_eq!((resident(&mounted).loads, reads(&mounted)), (2, 0));
+    mounted.unmount();
+}
+
+/// It can be read all the same but for that block. What was loaded before is not affected.
+#[test]
+fn a_damaged_file_is_read_lazily() {
+    let world = needs!(world_with_files(&[4 << 20, 4 << 20]));
+    let image = world.path("image");
+    let mounted = mount_resident(&world, all(LIMIT));
+    let [before, after] = [0, 1].map(|number| noise(4 << 20, number));
+    assert!(fs::read(mounted.path("0")).unwrap() == before);
+    let stored = fs::read(&image).unwrap();
+    for (content, block) in [(&before, 500), (&after, 700)] {
+        flip_at(
+            &image,
+            position_of(&content[block * 4096..][..4096], &stored) as u64,
+        );
+    }
+    assert!(fs::read(mounted.path("0")).unwrap() == before);
+    let file = File::open(mounted.path("1")).unwrap();
+    for (block, expected) in (0..).zip(after.chunks(4096)) {
+        match read_at(&file, block * 4096, 4096) {
+            Ok(bytes) => assert!(bytes == expected && block != 700, "{block}"),
+            refused => assert_eq!((error_of(refused), block), (Errno::IO, 700)),
+        }
+    }
+    drop(file);
+    let status = mounted.json();
+    let failures = status["recent_failures"].as_array().unwrap();
+    assert!(failures.iter().all(|failure| failure["file"] == "/1"));
+    assert!(status["mismatches"].as_u64().unwrap() > 0);
+    let counted = resident(&mounted);
+    assert_eq!((counted.loads, counted.failures), (1, 1));
+    mounted.unmount();
+}
+
+/// As long as a file is read lazily, further opens of it are, too: the kernel would refuse them otherwise.
+#[test]
+fn the_least_recently_used_file_makes_room() {
+    let world = needs!(world_with_files(&[2 << 20; 4]));
+    let content = |number| noise(2 << 20, number);
+    let mounted = mount_resident(&world, all(4 << 20));
+    let open = |number: u64| File::open(mounted.path(&number.to_string())).unwrap();
+    let is_right = |file: &File, number| read_at(file, 0, 2 << 20).unwrap() == content(number);
+    let (zero, one) = (open(0), open(1));
+    let first_two = open(2);
+    assert!(is_right(&first_two, 2));
+    assert!(resident(&mounted).unfit == 1 && reads(&mounted) > 0);
+    assert!(resident(&mounted).bytes <= 4 << 20);
+    drop(one);
+    // The kernel tells that after close(2) has returned.
+    eventually("one was given up for three", || {
+        let three = open(3);
+        assert!(is_right(&three, 3));
+        resident(&mounted).evictions == 1
+    });
+    let second_two = open(2);
+    assert!(is_right(&second_two, 2) && is_right(&zero, 0));
+    drop((first_two, second_two));
+    let loads = resident(&mounted).loads;
+    eventually("two is loaded", || {
+        assert!(is_right(&open(2), 2));
+        resident(&mounted).loads > loads
+    });
+    assert!(is_right(&zero, 0));
+    drop(zero);
+    mounted.unmount();
+}
+
+#[test]
+fn nothing_is_given_up_in_vain() {
+    let world = needs!(world_with_files(&[3 << 20, 1 << 20, 3 << 20]));
+    let mounted = mount_resident(&world, all(4 << 20));
+    let zero = File::open(mounted.path("0")).unwrap();
+    assert!(fs::read(mounted.path("1")).unwrap() == noise(1 << 20, 1));
+    assert!(fs::read(mounted.path("2")).unwrap() == noise(3 << 20, 2));
+    assert!(fs::read(mounted.path("1")).unwrap() == noise(1 << 20, 1));
+    let status = resident(&mounted);
+    assert_eq!((status.loads, status.evictions, status.unfit), (2, 0, 1));
+    drop(zero);
+    mounted.unmount();
+}
+
+#[test]
+fn many_open_a_file_at_once() {
+    let world = needs!(world_with_files(&[8 << 20]));
+    let mounted = mount_resident(&world, all(LIMIT));
+    let content = noise(8 << 20, 0);
+    thread::scope(|scope| {
+        for _ in 0..50 {
+            scope.spawn(|| assert!(fs::read(mounted.path("0")).unwrap() == content));
+        }
+    });
+    assert_eq!((resident(&mounted).loads, reads(&mounted)), (1, 0));
+    mounted.unmount();
+}
+
+/// Random files are opened, mapped and closed by processes of which each holds some mappings longer, under a limit of a
+/// tenth of all.
+#[test]
+fn a_limit_far_below_the_files() {
+    let mut random = Random::new(seed());
+    let sizes: Vec<_> = (0..200)
+        .map(|_| {
+            let most = 1 << random.below(20);
+            random.below(most)
+        })
+        .collect();
+    let world = needs!(world_with_files(&sizes));
+    let limit = (sizes.iter().sum::<usize>() as u64 / 10).next_multiple_of(4096);
+    let mounted = mount_resident(&world, all(limit));
+    // Ten minutes in all.
+    let (rounds, seconds) = if is_exhaustive() {
+        (20, "30")
+    } else {
+        (1, "3")
+    };
+    let script = include_str!("resident.py");
+    let (mnt, tree) = (world.path("mnt"), world.path("tree"));
+    let arguments = [&mnt, &tree, Path::new("16"), Path::new(seconds)];
+    for _ in 0..rounds {
+        needs!(python(script, &arguments)).succeeds();
+        assert!(resident(&mounted).bytes <= limit);
+    }
+    let status = resident(&mounted);
+    assert!(status.evictions > 0 && status.loads > 0, "{status:?}");
+    assert_eq!(status.failures, 0);
+    assert_eq!((status.loading, status.loading_bytes), (0, 0));
+    mounted.unmount();
+}
