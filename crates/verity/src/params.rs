@@ -150,7 +150,7 @@ impl TreeParams {
 }
 
 /// How blocks are hashed, in either format.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hashing {
     pub(crate) algorithm: HashAlgorithm,
     /// The base-2 logarithm of the size of data blocks in bytes, 9 to 16.

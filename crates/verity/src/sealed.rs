@@ -10,8 +10,8 @@ use std::{fmt, num::NonZeroUsize, sync::Arc};
 use verimount_source::{GrowingFile, ReadAt, Window};
 
 use crate::{
-    Corruption, DESCRIPTOR_SIZE, Descriptor, Error, FileDigest, MAX_SIGNATURE_SIZE, Progress,
-    Signature, TreeGeometry, TreeParams, build_tree,
+    Corruption, DESCRIPTOR_SIZE, Descriptor, Error, FileDigest, Leaves, MAX_SIGNATURE_SIZE,
+    Progress, Signature, TreeGeometry, TreeParams, build_tree,
     descriptor::checked_geometry,
     file_sink::FileSink,
     seal_file::{Append, SealFile},
@@ -239,6 +239,13 @@ impl Sealed {
     /// The stored tree.
     pub fn tree_unverified(&self) -> &Arc<dyn ReadAt> {
         &self.tree
+    }
+
+    /// The digests of data blocks in the stored tree.
+    pub fn leaves_unverified(&self) -> Leaves {
+        let descriptor = &self.descriptor;
+        let hashing = descriptor.params().hashing();
+        Leaves::new(self.tree.clone(), hashing, descriptor.geometry())
     }
 
     /// The signature, if the seal has one.

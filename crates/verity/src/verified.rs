@@ -6,8 +6,9 @@ use std::{
 use verimount_source::{ReadAt, ReadError, Scratch, check_range};
 
 use crate::{
-    Account, Digest, Error, FileDigest, Identity, Mismatch, Place, PublicKey, Sealed, TreeGeometry,
-    TreeReadahead, VerifyStats, hasher::BlockHasher, params::Hashing, tree::TreeReader,
+    Account, Digest, Error, FileDigest, Identity, LeafFunction, Mismatch, Place, PublicKey, Sealed,
+    TreeGeometry, TreeReadahead, VerifyStats, hasher::BlockHasher, params::Hashing,
+    tree::TreeReader,
 };
 
 /// Which file digest is accepted.
@@ -110,6 +111,7 @@ pub struct VerifiedReader {
     root: Digest,
     identity: Identity,
     hasher: BlockHasher,
+    leaf_function: LeafFunction,
     account: Arc<Account>,
 }
 
@@ -146,6 +148,7 @@ impl VerifiedReader {
             root: rooted.root,
             identity: rooted.identity,
             hasher: rooted.hashing.data_hasher(),
+            leaf_function: LeafFunction::new(rooted.hashing),
             account: options.account,
         }
     }
@@ -168,6 +171,36 @@ impl VerifiedReader {
     /// A hint that all levels of the tree but the lowest will be read soon. Returns without waiting.
     pub fn will_need_tree(&self) {
         self.tree.will_need_upper_levels();
+    }
+
+    /// What makes the digests of data blocks.
+    pub fn leaf_function(&self) -> &LeafFunction {
+        &self.leaf_function
+    }
+
+    /// The shape of the tree.
+    pub fn geometry(&self) -> &TreeGeometry {
+        &self.geometry
+    }
+
+    /// The verified digests of some data blocks, one after the other. The data is not read.
+    ///
+    /// # Errors
+    /// As reading these blocks, as far as that is for the tree; [`ReadError::PastEnd`] for blocks that are not there.
+    pub fn leaves(&self, blocks: Range<u64>) -> Result<Vec<u8>, ReadError> {
+        let count = blocks.end.saturating_sub(blocks.start) as usize;
+        check_range(blocks.start, count, self.geometry.data_blocks())?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if self.geometry.levels() == 0 {
+            return Ok(self.root.as_bytes().to_vec());
+        }
+        let (first, place) = self.geometry.parent(blocks.start);
+        let nodes = first..=self.geometry.parent(blocks.end - 1).0;
+        let nodes = self.tree.request(nodes).complete()?;
+        let len = count * self.hasher.algorithm().digest_size();
+        Ok(nodes.concat()[place.start..place.start + len].to_vec())
     }
 
     fn block_size(&self) -> usize {

@@ -11,7 +11,7 @@ use verimount_source::{ReadAt, ReadError, Window};
 
 use super::{Params, SUPERBLOCK_SIZE, superblock::Superblock};
 use crate::{
-    Corruption, Digest, Error, Identity, TreeGeometry, VerifiedReader, VerifyOptions,
+    Corruption, Digest, Error, Identity, Leaves, TreeGeometry, VerifiedReader, VerifyOptions,
     unfinished::Unfinished, verified::Rooted,
 };
 
@@ -114,6 +114,11 @@ impl HashArea {
     /// The stored tree.
     pub fn tree_unverified(&self) -> &Arc<dyn ReadAt> {
         &self.tree
+    }
+
+    /// The digests of data blocks in the stored tree.
+    pub fn leaves_unverified(&self) -> Leaves {
+        Leaves::new(self.tree.clone(), self.params().hashing(), self.geometry())
     }
 
     /// The same hash area, whose data and tree are read from other sources of the same sizes.
