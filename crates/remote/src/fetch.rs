@@ -120,7 +120,7 @@ pub(crate) fn bytes(body: &mut Body, len: u64, attempts: &Attempts<'_>) -> Resul
     Ok(piece.bytes)
 }
 
-/// Where granules arrive, one after the other.
+/// Where pieces arrive, one after the other: granules, if their first byte is the first of one.
 pub(crate) trait Landing {
     /// A buffer for the next granule, with any content and length.
     fn buffer(&mut self) -> Vec<u8>;
@@ -132,7 +132,7 @@ pub(crate) trait Landing {
     fn failed(&mut self, error: &Error);
 }
 
-/// Fetches bytes that begin at a granule's start. What arrived before a transfer broke off is not asked for
+/// Fetches bytes in pieces of a granule's size. What arrived before a transfer broke off is not asked for
 /// again.
 pub(crate) fn granules(
     client: &Client,

@@ -12,7 +12,7 @@ use crate::{
     closing::Closing,
     fetch::{self, Landing},
     flight::Flight,
-    granules::bytes_of,
+    granules::{PART, bytes_of},
     limits::Limits,
     queue::{Queue, Run},
 };
@@ -104,6 +104,34 @@ impl Pool {
         Ok(flights)
     }
 
+    /// Fetches a range in the calling thread, with a request for each [`PART`] of it, and keeps nothing.
+    ///
+    /// # Errors
+    /// Those of fetching.
+    pub(crate) fn stream(
+        &self,
+        range: Range<u64>,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        let Shared {
+            client,
+            version,
+            closing,
+            ..
+        } = &*self.0;
+        let mut streamed = Streamed {
+            take,
+            spare: Vec::new(),
+        };
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + PART);
+            fetch::granules(client, version, closing, start..end, &mut streamed)?;
+            start = end;
+        }
+        Ok(())
+    }
+
     /// Forgets granules that were found to be wrong.
     pub(crate) fn distrust(&self, granules: Range<u64>) {
         let forgotten = self.0.state.lock().queue.distrust(granules);
@@ -120,6 +148,23 @@ impl Pool {
         state.queue.need_soon(granules);
         // Without threads, the reader who then waits for them is told.
         let _ = self.0.engage(&mut state);
+    }
+}
+
+/// Bytes that are handed on as they arrive.
+struct Streamed<'a> {
+    take: &'a mut dyn FnMut(&[u8]),
+    spare: Vec<u8>,
+}
+
+impl Landing for Streamed<'_> {
+    fn buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.spare)
+    }
+
+    fn landed(&mut self, bytes: Vec<u8>) {
+        (self.take)(&bytes);
+        self.spare = bytes;
     }
 }
 

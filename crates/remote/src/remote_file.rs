@@ -107,6 +107,15 @@ impl ReadAt for RemoteFile {
         self.read(buf, offset, Patience::WhileWell(patience))
     }
 
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        check_range(range.start, len, self.size())?;
+        self.pool
+            .stream(range.clone(), take)
+            .map_err(io::Error::from)
+            .map_err(ReadError::io(range.start, len))
+    }
+
     fn will_need(&self, offset: u64, len: u64) {
         let end = offset.saturating_add(len.min(MAX_HINT)).min(self.size());
         if offset < end {

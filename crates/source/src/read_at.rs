@@ -1,6 +1,9 @@
-use std::{io, sync::Arc, time::Duration};
+use std::{io, ops::Range, sync::Arc, time::Duration};
 
 use crate::{ReadError, Scratch};
+
+/// How much [`ReadAt::stream`] reads at a time from sources that are near, in bytes.
+const STREAMED: u64 = 1 << 20;
 
 /// Bytes that can be read at any offset, by several threads at once.
 pub trait ReadAt: Send + Sync {
@@ -45,6 +48,22 @@ pub trait ReadAt: Send + Sync {
         let buf = scratch.grown(len);
         self.read_exact_at(buf, offset)?;
         Ok(buf)
+    }
+
+    /// Gives the bytes of a range to `take`, in order and in pieces. Nothing of it will be read again, nor anything near it:
+    /// a far source asks for no other bytes, and keeps none.
+    ///
+    /// # Errors
+    /// As [`Self::read_exact_at`]. Some pieces may have been given before.
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        let mut scratch = Scratch::default();
+        let mut start = range.start;
+        while start < range.end {
+            let len = (range.end - start).min(STREAMED);
+            take(self.read_borrowed(&mut scratch, start, len as usize)?);
+            start += len;
+        }
+        Ok(())
     }
 
     /// A hint that `len` bytes from `offset` on will be read soon. Returns without waiting.
@@ -133,6 +152,14 @@ macro_rules! forward_read_at {
                 len: usize,
             ) -> Result<&'s [u8], ReadError> {
                 (**self).read_borrowed(scratch, offset, len)
+            }
+
+            fn stream(
+                &self,
+                range: Range<u64>,
+                take: &mut dyn FnMut(&[u8]),
+            ) -> Result<(), ReadError> {
+                (**self).stream(range, take)
             }
 
             fn will_need(&self, offset: u64, len: u64) {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use verimount_source::{GRANULE, ReadAhead, ReadAt, ReadError, Window, granules};
-use verimount_testkit::{HttpServer, Random, eventually, noise};
+use verimount_testkit::{HttpEnd, HttpServer, Random, eventually, noise};
 
 use super::{content, open, patient, read};
 use crate::{granules::PART, limits::Limits};
@@ -42,6 +42,32 @@ fn any_range_is_read() {
         );
     }
     let past = file.read_exact_at(&mut [0; 2], content.len() as u64 - 1);
+    assert!(matches!(past, Err(ReadError::PastEnd { .. })));
+}
+
+#[test]
+fn a_stream_asks_for_its_bytes_and_no_others() {
+    let content = content();
+    // Each transfer breaks off.
+    let server = HttpServer::start(content.clone(), |number, _, right| match number {
+        0 => right,
+        _ => right.cut(150_000, HttpEnd::Closed),
+    });
+    let file = open(&server, patient()).unwrap();
+    let range = 200_001..200_001 + 400_000;
+    let mut streamed = Vec::new();
+    let mut take = |bytes: &[u8]| streamed.extend_from_slice(bytes);
+    file.stream(range.clone(), &mut take).unwrap();
+    assert!(streamed == content[range.start as usize..range.end as usize]);
+    let asked = server.requests();
+    let asked: Vec<_> = asked
+        .iter()
+        .skip(1)
+        .filter_map(|request| request.range.clone())
+        .collect();
+    let starts = [200_001, 350_001, 500_001];
+    assert_eq!(asked, starts.map(|start| start..range.end));
+    let past = file.stream(0..content.len() as u64 + 1, &mut |_| ());
     assert!(matches!(past, Err(ReadError::PastEnd { .. })));
 }
 
