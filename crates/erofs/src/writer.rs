@@ -18,8 +18,10 @@ mod directory;
 mod emit;
 mod equal;
 mod error;
+mod groups;
 mod layout;
 mod metadata_space;
+
 mod shape;
 mod superblock;
 mod uuid;

@@ -56,7 +56,8 @@ fn add_all_kinds(tree: &Path) {
         ("plain", noise(50_000, 1)),
         ("one of two", noise(30_000, 2)),
         ("two of two", noise(30_000, 2)),
-        ("later/inline", noise(500, 3)),
+        // In a block without directories.
+        ("later/inline", noise(3900, 3)),
     ] {
         fs::write(path(name), content).unwrap();
     }
@@ -76,7 +77,7 @@ fn files_are_named_however_they_are_stored() {
         let position = sample.position(&content[..100]) + 4096;
         assert_eq!(sample.named(position), (expected, String::new()));
     }
-    let (named, note) = sample.named(sample.position(&noise(500, 3)));
+    let (named, note) = sample.named(sample.position(&noise(3900, 3)));
     assert!(named.contains("later/inline"), "{named:?}");
     assert!(!named.contains("one of two"), "{named:?}");
     // What else is in the block has other content, which is not known now.

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 use super::{
     BuildError, Plan, attributes,
     chunk_map::ChunkMap,
-    compress, directory,
+    compress, directory, groups,
     layout::{Place, Stored},
     shape::{Data, Shape},
     superblock, uuid,
@@ -385,7 +385,7 @@ fn mode(entry: Entry<'_>) -> u16 {
     inode.kind.file_type().mode_bits() as u16 | inode.permissions.bits()
 }
 
-/// The number that 32-bit programs are told: counted from 1, as 0 is no inode.
+/// The number that 32-bit programs may be told, of which 0 is none. It stays the same in other releases of a tree.
 fn number(entry: Entry<'_>) -> u32 {
-    entry.inode_id().index() as u32 + 1
+    groups::number_of(entry).max(1)
 }

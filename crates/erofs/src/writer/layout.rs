@@ -1,18 +1,28 @@
 //! Assigns places in the image.
 //!
 //! ```text
-//! superblock, root │ shared attributes │ root's blocks │ its entries' inodes │ … │ contents of files
+//! superblock, root │ shared attributes │ directories │ inodes with addresses │ inodes with contents │ contents of files
 //! ```
 //!
-//! All metadata is at the beginning: a directory's blocks, then the inodes of its entries, then the same for
-//! each directory among them. So a listing with attributes reads neighbouring blocks, and a walk
-//! over everything reads the metadata once from front to back. The contents follow in walk order.
+//! All metadata is at the beginning. A walk over all names reads the directories only, from front to back: a directory's blocks,
+//! then the inodes of those in it, then the same for each of these. Then come the inodes that say where blocks are, and
+//! those that have all of their contents behind them, both in walk order. The contents of larger files follow in the same order.
+//!
+//! If something is inserted, all changes that says where something is: directories and addresses. Both are small, and nothing
+//! else is among them. All else moves by whole blocks: see [`groups`](super::groups).
+
+use std::cmp::Reverse;
 
 use verimount_scan::{Entry, EntryId, InodeId, InodeKind, SourceTree};
 
 use super::{
-    BuildError, Format, Unstorable, attributes::Attributes, equal::Equal,
-    metadata_space::MetadataSpace, shape::Shape, superblock,
+    BuildError, Format, Unstorable,
+    attributes::Attributes,
+    equal::Equal,
+    groups::ends_group,
+    metadata_space::MetadataSpace,
+    shape::{Data, Shape},
+    superblock,
 };
 use crate::raw::INODE_SLOT;
 
@@ -95,8 +105,16 @@ pub(super) fn lay_out(
     planner.add_inode(tree.root())?;
     planner.add_shared_attributes(tree.root())?;
     planner.add_directories(tree)?;
+    planner.add_addresses(tree)?;
+    planner.add_whole_inodes(tree)?;
     planner.add_contents(tree, equal)?;
     Ok(planner.finish(tree))
+}
+
+/// The first name of each inode that is no directory, in walk order.
+fn inodes_of_files(tree: &SourceTree) -> impl Iterator<Item = Entry<'_>> {
+    tree.entries()
+        .filter(|entry| entry.is_first_name() && !entry.is_directory())
 }
 
 struct Planner<'a> {
@@ -107,24 +125,74 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Everything below the root, but for the contents of files.
+    /// All directories: the blocks of each, then the inodes of those in it, then the same for each of these.
     fn add_directories(&mut self, tree: &SourceTree) -> Result<(), BuildError> {
         let mut waiting = vec![tree.root()];
         while let Some(directory) = waiting.pop() {
             self.add_directory_blocks(directory)?;
-            for child in directory.children().filter(|child| child.is_first_name()) {
-                self.add_inode(child)?;
-            }
             let above = waiting.len();
             waiting.extend(directory.children().filter(|child| child.is_directory()));
+            for child in &waiting[above..] {
+                self.add_inode(*child)?;
+            }
             // The first one is taken next.
             waiting[above..].reverse();
         }
         Ok(())
     }
 
+    /// The inodes that say where blocks are.
+    fn add_addresses(&mut self, tree: &SourceTree) -> Result<(), BuildError> {
+        for entry in inodes_of_files(tree) {
+            if self.has_address(entry) {
+                self.add_inode(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The inodes with all of their contents behind them, in groups. The first one fills what is left between those with
+    /// addresses, so that a small image has no more blocks than it needs.
+    fn add_whole_inodes(&mut self, tree: &SourceTree) -> Result<(), BuildError> {
+        let (mut group, mut len) = (Vec::new(), 0);
+        for entry in inodes_of_files(tree) {
+            if self.has_address(entry) {
+                continue;
+            }
+            group.push(entry);
+            len += self.shape(entry).len();
+            if ends_group(entry, len, self.format.block) {
+                self.add_group(&mut group)?;
+                len = 0;
+            }
+        }
+        self.add_group(&mut group)
+    }
+
+    /// Packs a group: the largest first, so that the smaller ones fill the blocks.
+    fn add_group(&mut self, group: &mut Vec<Entry<'_>>) -> Result<(), BuildError> {
+        group.sort_by_cached_key(|entry| Reverse(self.shape(*entry).len()));
+        for entry in group.drain(..) {
+            self.add_inode(entry)?;
+        }
+        self.space.close();
+        Ok(())
+    }
+
+    fn shape(&self, entry: Entry<'_>) -> Shape {
+        Shape::new(entry, self.attributes, self.format)
+    }
+
+    /// Whether an inode says where blocks are.
+    fn has_address(&self, entry: Entry<'_>) -> bool {
+        match self.shape(entry).data {
+            Data::Flat { blocks, .. } => blocks > 0,
+            Data::Chunks(_) | Data::Compressed(_) => true,
+        }
+    }
+
     fn add_inode(&mut self, entry: Entry<'_>) -> Result<(), BuildError> {
-        let len = Shape::new(entry, self.attributes, self.format).len();
+        let len = self.shape(entry).len();
         let at = self.space.inode(len);
         self.check(self.space.end(), entry)?;
         // The metadata has less than 2³² blocks, but more units of inode numbers.
@@ -143,7 +211,7 @@ impl Planner<'_> {
     }
 
     fn add_directory_blocks(&mut self, directory: Entry<'_>) -> Result<(), BuildError> {
-        let blocks = Shape::new(directory, self.attributes, self.format).blocks();
+        let blocks = self.shape(directory).blocks();
         if blocks > 0 {
             let at = self.space.blocks(blocks);
             self.layout.places[directory.inode_id().index()].stored =
@@ -170,7 +238,7 @@ impl Planner<'_> {
                 self.layout.places[inode.index()].stored = first;
                 continue;
             }
-            let blocks = Shape::new(entry, self.attributes, self.format).blocks();
+            let blocks = self.shape(entry).blocks();
             if blocks > 0 {
                 // Both are less than 2⁵³.
                 self.check((end + blocks) * self.format.block.bytes(), entry)?;

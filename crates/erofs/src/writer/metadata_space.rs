@@ -53,6 +53,11 @@ impl MetadataSpace {
         self.end
     }
 
+    /// Leaves the unfilled blocks as they are: what follows begins with a block.
+    pub(super) fn close(&mut self) {
+        self.gaps.clear();
+    }
+
     /// The place of `count` whole blocks, in bytes.
     pub(super) fn blocks(&mut self, count: u64) -> u64 {
         let at = self.end;

@@ -7,6 +7,7 @@ mod hostile;
 mod large_directories;
 mod mutated;
 mod places;
+mod releases;
 mod source;
 mod work;
 mod writer;
