@@ -1,14 +1,16 @@
 use std::iter;
 
 use anyhow::Result;
-use clap::Args;
-use verimount::{Content, Identity, Location, Pin, one_line, sandbox::Sandbox};
+use clap::{Args, ValueHint};
+use verimount::{
+    Content, Identity, Location, OpenOptions, Pin, Unshared, one_line, sandbox::Sandbox,
+};
 
 use crate::{
     device_args::DeviceArgs,
     message::say,
     mirror_args::MirrorArgs,
-    options::{ReadArgs, TrustArgs},
+    options::{ReadArgs, TrustArgs, location},
     remote::RegistryArgs,
 };
 
@@ -38,10 +40,16 @@ impl ContentArgs {
 
     /// Opens `location` with these options, and says so if less is verified than could be.
     pub(crate) fn open(&self, location: &Location) -> Result<Content> {
+        self.open_like(location, &LikeArgs::default())
+    }
+
+    /// The same, with what older content has of it.
+    pub(crate) fn open_like(&self, location: &Location, like: &LikeArgs) -> Result<Content> {
         let devices = &self.devices.device;
-        let options = self.read.options(location, devices, &self.mirrors)?;
+        let options = like.apply(self.read.options(location, devices, &self.mirrors)?);
         let options = self.trust.apply(self.registry.apply(options), location)?;
         let content = Content::open(location, &options)?;
+        say_unshared(content.unshared());
         if content.has_unused_seal() {
             say(format_args!(
                 "note: {location} is sealed, but nothing of it is checked: to have it checked, give no \
@@ -71,6 +79,45 @@ pub(crate) fn say_mirrors(content: &Content) {
                 place.wrong
             ));
         }
+    }
+}
+
+impl ContentArgs {
+    /// How other content is reached, of which nothing is verified.
+    pub(crate) fn reach(&self, location: &Location) -> Result<OpenOptions> {
+        let options = self.read.access_options(location)?;
+        Ok(self.registry.apply(options))
+    }
+}
+
+/// Which older content is used.
+#[derive(Args, Default)]
+#[group(skip)]
+pub(crate) struct LikeArgs {
+    /// Take what did not change from this older sealed image or file, verified like everything else, and fetch only the
+    /// rest; may be given several times
+    #[arg(long, value_name = "OLD", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    like: Vec<Location>,
+}
+
+impl LikeArgs {
+    /// The same options, with this content.
+    pub(crate) fn apply(&self, options: OpenOptions) -> OpenOptions {
+        self.like.iter().cloned().fold(options, OpenOptions::like)
+    }
+
+    /// Keeps what reading it takes.
+    pub(crate) fn prepare(&self, sandbox: &mut Sandbox) {
+        for location in &self.like {
+            sandbox.read_content(location);
+        }
+    }
+}
+
+/// Says of which older content nothing is used, and why.
+pub(crate) fn say_unshared(unshared: &[Unshared]) {
+    for unshared in unshared {
+        say(format_args!("note: {unshared}"));
     }
 }
 

@@ -7,6 +7,7 @@ mod build;
 mod cat;
 mod content_args;
 mod device_args;
+mod diff;
 mod digest;
 mod dm_verity;
 mod doctor;
@@ -73,6 +74,7 @@ enum Command {
     Sign(keys::Sign),
     Info(info::Info),
     Verify(verify::Verify),
+    Diff(diff::Diff),
     Ls(ls::Ls),
     Cat(cat::Cat),
     Extract(extract::Extract),
@@ -141,6 +143,7 @@ fn run(command: Option<Command>) -> Result<Outcome> {
         Command::Sign(command) => command.run(),
         Command::Info(command) => command.run(),
         Command::Verify(command) => command.run(),
+        Command::Diff(command) => command.run(),
         Command::Ls(command) => command.run(),
         Command::Cat(command) => command.run(),
         Command::Extract(command) => command.run(),

@@ -12,7 +12,7 @@ use verimount::{
 use crate::{
     Outcome,
     background::Ready,
-    content_args::ContentArgs,
+    content_args::{ContentArgs, LikeArgs},
     message::{Explained, wrong_usage},
     mount_args::MountArgs,
     options::location,
@@ -36,6 +36,8 @@ pub(crate) struct Mount {
     directory: PathBuf,
     #[command(flatten)]
     content: ContentArgs,
+    #[command(flatten)]
+    like: LikeArgs,
     /// Mount the content as a single file even if it is an image, or an image damaged at its
     /// beginning
     #[arg(long, conflicts_with = "device")]
@@ -88,6 +90,7 @@ impl Mount {
 
     fn prepare(&self, sandbox: &mut Sandbox) -> Result<Option<ResidentFiles>> {
         self.content.prepare(&self.source, sandbox)?;
+        self.like.prepare(sandbox);
         let most = self.mount.attaching(String::new(), true);
         let most = AttachOptions {
             suid: self.powers.suid,
@@ -99,7 +102,7 @@ impl Mount {
     }
 
     fn mount(&self, resident: Option<ResidentFiles>) -> Result<Mounted> {
-        let content = self.content.open(&self.source)?;
+        let content = self.content.open_like(&self.source, &self.like)?;
         self.prefetch.prefetch(&content)?;
         let options = self.owners.apply(self.mount.options());
         let options = options

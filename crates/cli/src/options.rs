@@ -229,6 +229,12 @@ impl ReadArgs {
         Ok(devices.iter().cloned().fold(options, OpenOptions::device))
     }
 
+    /// The options for reaching what is at `location`, without those for reading it.
+    pub(crate) fn access_options(&self, location: &Location) -> Result<OpenOptions> {
+        self.access
+            .apply_if(location.is_remote(), OpenOptions::new())
+    }
+
     /// Keeps what reading takes of what is at `location`, with these further devices and mirrors.
     pub(crate) fn prepare(
         &self,

@@ -166,6 +166,10 @@ impl Landing for Streamed<'_> {
         (self.take)(&bytes);
         self.spare = bytes;
     }
+
+    fn failed(&mut self, _: &Error) {
+        // Whoever streams waits for as long as attempts are made.
+    }
 }
 
 impl Drop for Pool {

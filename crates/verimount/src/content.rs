@@ -7,8 +7,9 @@ use verimount_tree::{Measurement, SingleFile, StoredFile, Tree};
 use verimount_verity::{Account, Identity, Sealed, VerifiedReader, VerifyStats};
 
 use crate::{
-    Error, File, Image, Location, OpenOptions, Report, VerifyOptions, fault::Fault, image_format,
-    mirrors::MirroredContent, open::open, place::Place, processors::all_processors, verify::verify,
+    Error, File, Image, Location, OpenOptions, Report, Unshared, VerifyOptions, fault::Fault,
+    image_format, mirrors::MirroredContent, open::open, place::Place, processors::all_processors,
+    verify::verify,
 };
 
 /// What is at a location, image or not: verified when it is read, unless that was declined.
@@ -27,6 +28,8 @@ pub struct Content {
     pub(crate) devices: Vec<Content>,
     /// Where it was found, if nothing is verified.
     pub(crate) unverified: Option<Arc<Place>>,
+    /// Of which older content nothing is used.
+    pub(crate) unshared: Arc<[Unshared]>,
     /// Where it comes from, if not only from this machine.
     pub(crate) origin: Option<Arc<dyn Origin>>,
     /// If it is in several places.
@@ -78,6 +81,11 @@ impl Content {
     /// The further devices of an image.
     pub fn devices(&self) -> &[Self] {
         &self.devices
+    }
+
+    /// Of which of the older contents that it is to be [read from](OpenOptions::like) nothing is used.
+    pub fn unshared(&self) -> &[Unshared] {
+        &self.unshared
     }
 
     /// Whether it comes from another machine, at least in part.

@@ -197,6 +197,7 @@ mod layer_note;
 mod layer_store;
 mod layers_error;
 mod lazy;
+mod like;
 mod listing;
 mod location;
 mod losses;
@@ -238,6 +239,7 @@ pub use image::Image;
 pub use image_device::ImageDevice;
 pub use image_format::ImageDescription;
 pub use layer_store::build_layer_store;
+pub use like::{Difference, Unshared, UnsharedReason, diff};
 pub use listing::{DirEntry, ReadDir, Walk};
 pub use location::{Location, LocationError};
 pub use losses::{LossText, RefusedLosses};
@@ -263,7 +265,7 @@ pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey, SecretKey}
 
 #[cfg(feature = "remote")]
 pub use {
-    far::{CheckedCopy, PullOptions, PushOptions, Pushed, pull, push, verify_cache},
+    far::{CheckedCopy, PullOptions, Pulled, PushOptions, Pushed, pull, push, verify_cache},
     verimount_cache::{Cache, CacheError},
     verimount_remote::RemoteOptions,
 };

@@ -6,11 +6,12 @@ use verimount_tree::StoredFile;
 use verimount_verity::Identity;
 
 use crate::{
-    Content, Error, Location, OpenOptions,
+    Content, Error, Location, OpenOptions, Unshared,
     accepted::Accepted,
     far::open_slow,
     fault::Fault,
     image_format,
+    like::{Like, old::Olds},
     mirrors::{MirroredContent, open_mirrored},
     opened_seal::OpenedSeal,
     place::Place,
@@ -101,6 +102,7 @@ fn open_unverified(place: Place, options: &OpenOptions) -> Result<Content, Error
         stored,
         devices: Vec::new(),
         unverified: Some(place.into()),
+        unshared: Arc::default(),
         origin: None,
         mirrored: None,
     })
@@ -113,7 +115,8 @@ fn open_verified(
 ) -> Result<Content, Error> {
     let (location, pin) = (place.location().clone(), accepted.pin());
     let opened = open_seal(place, accepted, options)?;
-    let reader = Accepted::reader(&location, opened.seal, options.verify.clone())?;
+    let (seal, unshared) = read_like(opened.seal, options);
+    let reader = Accepted::reader(&location, seal, options.verify.clone())?;
     let reader = Arc::new(reader);
     let source: Arc<dyn ReadAt> = reader.clone();
     Ok(Content {
@@ -125,6 +128,7 @@ fn open_verified(
         stored: opened.stored,
         devices: Vec::new(),
         unverified: None,
+        unshared: unshared.into(),
         origin: None,
         mirrored: opened.mirrored,
     })
@@ -157,4 +161,17 @@ fn open_seal(place: Place, accepted: Accepted, options: &OpenOptions) -> Result<
         stored,
         mirrored: None,
     })
+}
+
+/// The same seal, with blocks read from older content where that has them.
+fn read_like(seal: OpenedSeal, options: &OpenOptions) -> (OpenedSeal, Vec<Unshared>) {
+    if options.like.is_empty() {
+        return (seal, Vec::new());
+    }
+    let leaves = seal.leaves();
+    let folder = options.access.folder();
+    let (olds, unshared) = Olds::open(&options.like, leaves.function(), options, &folder);
+    let data = Like::new(seal.data().clone(), leaves, olds);
+    let tree = seal.tree().clone();
+    (seal.with_sources(Arc::new(data), tree), unshared)
 }

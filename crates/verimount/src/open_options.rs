@@ -35,6 +35,7 @@ pub struct OpenOptions {
     pub(crate) devices: Vec<ImageDevice>,
     pub(crate) mirrors: Vec<Location>,
     pub(crate) repair: bool,
+    pub(crate) like: Vec<Location>,
     pub(crate) verify: VerifyOptions,
     pub(crate) access: Access,
 }
@@ -117,6 +118,14 @@ impl OpenOptions {
         self
     }
 
+    /// Reads blocks from older content, which has a seal, too, where that has blocks with the same digests: only what changed
+    /// is fetched. Nothing there is trusted: all is verified as what is fetched, which what does not match is.
+    /// [`Content::unshared`](crate::Content::unshared) says what cannot be used.
+    pub fn like(mut self, older: impl Into<Location>) -> Self {
+        self.like.push(older.into());
+        self
+    }
+
     /// How much of the Merkle tree is kept in memory, in bytes; by default 16 MiB.
     pub fn tree_cache(mut self, bytes: usize) -> Self {
         self.verify.cache_bytes = bytes;
@@ -141,6 +150,7 @@ impl OpenOptions {
             devices: Vec::new(),
             mirrors: Vec::new(),
             repair: false,
+            like: Vec::new(),
             ..self
         }
     }

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use verimount_source::ReadAt;
-use verimount_verity::{Sealed, dm_verity::HashArea};
+use verimount_verity::{Leaves, Sealed, dm_verity::HashArea};
 
 use crate::RootHash;
 
@@ -51,6 +51,14 @@ impl OpenedSeal {
         match self {
             Self::FsVerity(sealed) => sealed.tree_unverified(),
             Self::DmVerity { area, .. } => area.tree_unverified(),
+        }
+    }
+
+    /// The digests of data blocks in its tree.
+    pub(crate) fn leaves(&self) -> Leaves {
+        match self {
+            Self::FsVerity(sealed) => sealed.leaves_unverified(),
+            Self::DmVerity { area, .. } => area.leaves_unverified(),
         }
     }
 

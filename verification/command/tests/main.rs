@@ -22,6 +22,7 @@ mod interrupts;
 mod json_reports;
 mod keys;
 mod kills;
+mod like;
 mod limits;
 mod mirrors;
 mod models;

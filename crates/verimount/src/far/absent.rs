@@ -1,6 +1,6 @@
 //! What takes the place of [`far`](crate) without the feature `remote`: all content is on this machine.
 
-use std::{error, fmt, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, error, fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use verimount_helper::Task;
 use verimount_serve::Origin;
@@ -28,6 +28,10 @@ pub(crate) enum NamedSuperblock {}
 impl Access {
     pub(crate) fn tolerating_changes(self) -> Self {
         self
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        env::temp_dir()
     }
 
     pub(crate) fn origin(&self) -> Option<Arc<dyn Origin>> {

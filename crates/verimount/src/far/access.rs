@@ -1,4 +1,6 @@
 use std::{
+    env,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -35,6 +37,12 @@ impl Access {
     /// How long a read waits for what is on another machine.
     pub(crate) fn timeout(&self) -> Duration {
         self.session.timeout()
+    }
+
+    /// Where files without a name are made that memory has no room for: where the cache is, if there is one.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let cache = self.cache.as_ref().map(|cache| cache.path().to_owned());
+        cache.unwrap_or_else(env::temp_dir)
     }
 
     /// As what content comes from.

@@ -6,7 +6,7 @@ use verimount_source::ReadAt;
 use crate::{Error, Location, file::CHUNK};
 
 /// Gives all bytes of a layer, which is at a location, in order to `take`, and returns their digest.
-pub(super) fn hashed(
+pub(in crate::far) fn hashed(
     layer: &dyn ReadAt,
     at: &Location,
     mut take: impl FnMut(&[u8]) -> Result<(), Error>,

@@ -4,7 +4,7 @@ use thiserror::Error as ThisError;
 use verimount_cache::Object;
 use verimount_remote::{
     Error as RemoteError, RemoteFile,
-    registry::{Manifest, Reference, Repository, Rights},
+    registry::{Descriptor, Manifest, Reference, Repository, Rights},
 };
 
 use super::{kept_manifest, layers::Layers};
@@ -140,6 +140,12 @@ impl Found {
     /// The content that the manifest names.
     pub(crate) fn named(&self) -> Option<&Named> {
         self.layers.named.as_ref()
+    }
+
+    /// The layers with the data and, if it is another one, with the seal.
+    pub(in crate::far) fn layers(&self) -> (&Descriptor, Option<&Descriptor>) {
+        let Layers { data, seal, .. } = &self.layers;
+        (data, seal.as_ref())
     }
 
     /// Whether the seal is a layer of its own.

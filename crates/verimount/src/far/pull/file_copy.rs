@@ -1,4 +1,4 @@
-//! A layer as it is at one of several places, which is opened when it is first read.
+//! A file as it is at one of several places, which is opened when it is first read.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -7,19 +7,19 @@ use verimount_sync::Mutex;
 
 use crate::{Error, place::Place};
 
-/// Opens a layer at a place.
-pub(super) type OpenLayer = fn(&Place) -> Result<Arc<dyn ReadAt>, Error>;
+/// Opens a file at a place.
+pub(super) type OpenFile = fn(&Place) -> Result<Arc<dyn ReadAt>, Error>;
 
-/// A copy of a layer.
-pub(super) struct LayerCopy {
+/// A copy of a file.
+pub(super) struct FileCopy {
     place: Arc<Place>,
-    open: OpenLayer,
+    open: OpenFile,
     size: u64,
     opened: Mutex<Option<Arc<dyn ReadAt>>>,
 }
 
-impl LayerCopy {
-    pub(super) fn new(place: Arc<Place>, open: OpenLayer, size: u64) -> Self {
+impl FileCopy {
+    pub(super) fn new(place: Arc<Place>, open: OpenFile, size: u64) -> Self {
         Self {
             place,
             open,
@@ -35,16 +35,16 @@ impl LayerCopy {
             return Ok(opened.clone());
         }
         let failed = |error: io::Error| ReadError::io(offset, len)(error);
-        let layer = (self.open)(&self.place).map_err(|error| failed(io::Error::other(error)))?;
-        if layer.size() != self.size {
-            let reason = format!("it has {} bytes, not {}", layer.size(), self.size);
+        let file = (self.open)(&self.place).map_err(|error| failed(io::Error::other(error)))?;
+        if file.size() != self.size {
+            let reason = format!("it has {} bytes, not {}", file.size(), self.size);
             return Err(failed(io::Error::other(reason)));
         }
-        Ok(opened.insert(layer).clone())
+        Ok(opened.insert(file).clone())
     }
 }
 
-impl ReadAt for LayerCopy {
+impl ReadAt for FileCopy {
     fn size(&self) -> u64 {
         self.size
     }
@@ -59,13 +59,13 @@ impl ReadAt for LayerCopy {
         offset: u64,
         patience: Duration,
     ) -> Result<(), ReadError> {
-        let layer = self.opened(offset, buf.len())?;
-        layer.read_within(buf, offset, patience)
+        let file = self.opened(offset, buf.len())?;
+        file.read_within(buf, offset, patience)
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        if let Some(layer) = &*self.opened.lock() {
-            layer.will_need(offset, len);
+        if let Some(file) = &*self.opened.lock() {
+            file.will_need(offset, len);
         }
     }
 }

@@ -1,0 +1,140 @@
+use std::io::{self, Write, stdout};
+
+use anyhow::Result;
+use clap::{Args, ValueHint};
+use serde::Serialize;
+use verimount::{Difference, Location, diff, printable};
+
+use crate::{
+    Outcome,
+    content_args::ContentArgs,
+    json::write_report,
+    message::{counted, say, wrong_usage},
+    options::location,
+};
+
+/// Say what of a sealed image or file is not in an older one: what pull --like would fetch
+///
+/// Only the Merkle trees are compared, and what names the files of an image is read. OLD is not
+/// verified: what is wrong there would be fetched. The options say which content of NEW is trusted.
+#[derive(Args)]
+pub(crate) struct Diff {
+    /// The older sealed image or file, its URL, or its name in a registry or object store
+    #[arg(value_name = "OLD", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    old: Location,
+    /// The newer one
+    #[arg(value_name = "NEW", value_parser = location(), value_hint = ValueHint::AnyPath)]
+    new: Location,
+    /// Print the result as JSON, with all files
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    content: ContentArgs,
+}
+
+/// A report as JSON.
+#[derive(Serialize)]
+struct JsonReport {
+    /// As [`printable`] shows them, as not every path is text.
+    old: String,
+    new: String,
+    /// Whether the trees are made with the same hash, block size and salt.
+    comparable: bool,
+    block_size: u64,
+    blocks: u64,
+    new_blocks: u64,
+    new_ranges: usize,
+    /// Bytes of data, and of the tree.
+    size: u64,
+    tree_size: u64,
+    /// Bytes that are fetched besides the tree, and in how many requests.
+    fetched: u64,
+    requests: u64,
+    files: Vec<String>,
+    /// Why some files are not named.
+    unnamed: Option<String>,
+}
+
+impl Diff {
+    pub(crate) fn run(self) -> Result<Outcome> {
+        if self.content.trust.is_unverified() {
+            return Err(wrong_usage("--unverified contradicts diff"));
+        }
+        let new = self.content.open(&self.new)?;
+        let options = self.content.reach(&self.old)?;
+        let difference = diff(&self.old, &new, &options)?;
+        if let Some(error) = &difference.unnamed {
+            say(format_args!("note: not all files can be named: {error}"));
+        }
+        Outcome::Good.reported(self.write(&difference))
+    }
+
+    fn write(&self, difference: &Difference) -> io::Result<()> {
+        let mut out = stdout().lock();
+        match self.json {
+            true => write_report(&mut out, JsonReport::new(self, difference)),
+            false => self.print(&mut out, difference),
+        }
+    }
+
+    fn print(&self, out: &mut impl Write, difference: &Difference) -> io::Result<()> {
+        if !difference.is_comparable {
+            writeln!(
+                out,
+                "nothing is shared: the Merkle trees of {} and {} are made with another hash, block size or salt",
+                self.old, self.new
+            )?;
+        }
+        let Difference {
+            new_blocks,
+            blocks,
+            block_size,
+            ..
+        } = difference;
+        writeln!(
+            out,
+            "{new_blocks} of {blocks} blocks of {block_size} bytes are new, in {}",
+            counted(difference.new.len() as u64, "range")
+        )?;
+        writeln!(
+            out,
+            "to fetch: {} bytes of {} in {}, and {} bytes of Merkle tree",
+            difference.fetched,
+            difference.size,
+            counted(difference.requests, "request"),
+            difference.tree_size
+        )?;
+        if !difference.files.is_empty() {
+            writeln!(
+                out,
+                "{} with new blocks:",
+                counted(difference.files.len() as u64, "file")
+            )?;
+        }
+        for path in &difference.files {
+            writeln!(out, "  {}", printable(path))?;
+        }
+        Ok(())
+    }
+}
+
+impl JsonReport {
+    fn new(diff: &Diff, difference: &Difference) -> Self {
+        let shown = |path| printable(path).to_string();
+        Self {
+            old: diff.old.to_string(),
+            new: diff.new.to_string(),
+            comparable: difference.is_comparable,
+            block_size: difference.block_size,
+            blocks: difference.blocks,
+            new_blocks: difference.new_blocks,
+            new_ranges: difference.new.len(),
+            size: difference.size,
+            tree_size: difference.tree_size,
+            fetched: difference.fetched,
+            requests: difference.requests,
+            files: difference.files.iter().map(shown).collect(),
+            unnamed: difference.unnamed.as_ref().map(ToString::to_string),
+        }
+    }
+}

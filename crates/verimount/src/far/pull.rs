@@ -1,0 +1,262 @@
+//! Copying sealed content from other machines to files.
+
+mod fetched;
+mod file_copy;
+mod share;
+
+use std::{path::Path, sync::Arc};
+
+use verimount_remote::registry::{BlobDigest, Descriptor};
+use verimount_source::ReadAt;
+use verimount_verity::{Identity, SealLayout};
+
+use self::{
+    fetched::Fetched,
+    file_copy::{FileCopy, OpenFile},
+    share::share,
+};
+use super::FarLocation;
+use crate::{
+    Error, Location, OpenOptions, Unshared,
+    accepted::Accepted,
+    fault::Fault,
+    layers_error::LayersError,
+    location::sidecar_path,
+    mirrors::{answering, mirrors_of},
+    open::open_accepted,
+    opened_seal::OpenedSeal,
+    place::Place,
+    progress::{Watch, Watcher, watched},
+    verify::verify_watched,
+};
+
+/// How content on another machine is copied.
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct PullOptions {
+    open: OpenOptions,
+    watcher: Watcher,
+}
+
+impl PullOptions {
+    /// Accepts what the options for opening accept, from where they say, and takes blocks from the
+    /// [older content](OpenOptions::like) that they name. The offset of a dm-verity superblock is that in the file with the
+    /// seal if there is one, else in the data's.
+    pub fn new(open: OpenOptions) -> Self {
+        Self {
+            open,
+            watcher: Watcher::default(),
+        }
+    }
+}
+
+watched!(PullOptions);
+
+/// What was copied.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Pulled {
+    /// What it was compared with.
+    pub identity: Identity,
+    /// How many bytes of its data were in older content.
+    pub shared: u64,
+    /// Of which older content nothing was used.
+    pub unshared: Vec<Unshared>,
+}
+
+/// A file on another machine.
+struct Remote {
+    at: Location,
+    source: Arc<dyn ReadAt>,
+    /// What its bytes must hash to, in a registry.
+    digest: Option<BlobDigest>,
+}
+
+/// Copies sealed content from a registry, a web server or an object store to `file`, which must not exist. A seal that is a
+/// file or layer of its own becomes `FILE.verity`.
+///
+/// Everything is verified, layers of registries by their digests as well. The files get their names when they are
+/// complete, that of the seal first.
+///
+/// ```no_run
+/// use verimount::{OpenOptions, PullOptions, pull};
+///
+/// # let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
+/// let options = OpenOptions::new().digest(digest.parse()?);
+/// pull("oci://registry.example.org/me/app:1.0", "app.img", &PullOptions::new(options))?;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`Damaged`](crate::ErrorKind::Damaged) if not all bytes match the seal; [`InvalidInput`](crate::ErrorKind::InvalidInput) for
+/// content that is on this machine; [`Cancelled`](crate::ErrorKind::Cancelled); those of opening and writing.
+pub fn pull<L: TryInto<Location>>(
+    image: L,
+    file: impl AsRef<Path>,
+    options: &PullOptions,
+) -> Result<Pulled, Error>
+where
+    Error: From<L::Error>,
+{
+    let (location, file) = (image.try_into()?, file.as_ref());
+    let watch = &mut options.watcher.watch();
+    let open = &options.open;
+    let trust = open.trust(&location)?;
+    if !location.is_remote() {
+        let reason =
+            "a file is copied from another machine (oci://, https://, s3://, gs://, az://)";
+        return Err(Fault::WrongPlace(reason).somewhere());
+    }
+    let places = places_of(location, open);
+    let there = answering(&places, &trust)?;
+    let accepted = Accepted::at(there, &trust)?;
+    let accepted = accepted.ok_or_else(|| Fault::Unverified.at(there.location()))?;
+    let mut left = &places[..];
+    loop {
+        let from = Places {
+            all: left,
+            there,
+            accepted: &accepted,
+        };
+        match from.copy_to(file, open, watch) {
+            // Only all of it together tells that a layer is wrong, and not where.
+            Err(error) if is_wrong(&error) && left.len() > 1 => {
+                tracing::warn!(%error, "a copy is wrong there: other places are asked");
+                left = &left[1..];
+            }
+            copied => return copied,
+        }
+    }
+}
+
+/// The content's place, and those of its mirrors.
+fn places_of(location: Location, options: &OpenOptions) -> Vec<Arc<Place>> {
+    let there = Place::new(location, options);
+    let mirrors = options.mirrors.iter().cloned();
+    let mirrors = mirrors.map(|mirror| Place::of_mirror(mirror, options));
+    let places = [there].into_iter().chain(mirrors);
+    places.map(Arc::new).collect()
+}
+
+fn is_wrong(error: &Error) -> bool {
+    matches!(error.fault(), Fault::Layers(LayersError::WrongLayer { .. }))
+}
+
+/// Where content is copied from.
+struct Places<'a> {
+    all: &'a [Arc<Place>],
+    /// The place that says what the content is.
+    there: &'a Place,
+    accepted: &'a Accepted,
+}
+
+impl Places<'_> {
+    fn copy_to(
+        &self,
+        file: &Path,
+        open: &OpenOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<Pulled, Error> {
+        let (from, seal_from) = self.find(open)?;
+        let data = Fetched::new(file.to_owned(), from.source.size())?;
+        let seal = match &seal_from {
+            Some(from) => {
+                let seal = Fetched::new(sidecar_path(file), from.source.size())?;
+                seal.fetch_all(from, watch)?;
+                Some(seal)
+            }
+            None => None,
+        };
+        let here = || -> Result<_, Error> {
+            let options = OpenOptions::new()
+                .sidecar(seal.as_ref().map(Fetched::location).transpose()?)
+                .hash_offset(open.hash_offset);
+            Ok((Place::new(data.location()?, &options), options))
+        };
+        let (shared, unshared) = match open.like.is_empty() {
+            true => {
+                data.fetch_all(&from, watch)?;
+                (0, Vec::new())
+            }
+            false => {
+                let places = (self.there, &here()?.0);
+                share(&data, &from, places, self.accepted, open, watch)?
+            }
+        };
+        for (fetched, from) in seal.iter().zip(&seal_from).chain([(&data, &from)]) {
+            fetched.check(from)?;
+        }
+        let (place, here) = here()?;
+        let content = open_accepted(place, Some(self.accepted.clone()), &here)?;
+        let report = verify_watched(&content, watch)?;
+        if !report.is_good() {
+            return Err(Fault::Damaged.at(self.there.location()));
+        }
+        for fetched in seal.into_iter().chain([data]) {
+            fetched.commit()?;
+        }
+        Ok(Pulled {
+            identity: report.identity,
+            shared,
+            unshared,
+        })
+    }
+
+    /// Finds the file with the content, and that with the seal, if it is another one.
+    fn find(&self, options: &OpenOptions) -> Result<(Remote, Option<Remote>), Error> {
+        let there = self.there;
+        let content: OpenFile = |place| Ok(place.content()?.0);
+        let remote = |open, size, digest| -> Result<_, Error> {
+            Ok(Remote {
+                at: self.all[0].location().clone(),
+                source: self.source(open, size, options)?,
+                digest,
+            })
+        };
+        if let Some((FarLocation::Registry(_), found)) = there.manifest()? {
+            let layer = |open, layer: &Descriptor| remote(open, layer.size, Some(layer.digest));
+            let (data, seal) = found.layers();
+            let seal = seal.map(|seal| layer(open_seal, seal)).transpose()?;
+            return Ok((layer(content, data)?, seal));
+        }
+        let (source, _) = there.content()?;
+        let size = source.size();
+        let sidecar = match self.accepted.find(there, source)? {
+            OpenedSeal::FsVerity(sealed) if sealed.layout() == SealLayout::Appended => None,
+            OpenedSeal::FsVerity(_) => there.sidecar()?.or(there.location().sidecar()),
+            OpenedSeal::DmVerity { .. } => there.hash_area()?.0,
+        };
+        let seal = match sidecar {
+            Some(at) => Some(remote(open_seal, there.file(&at)?.size(), None)?),
+            None => None,
+        };
+        Ok((remote(content, size, None)?, seal))
+    }
+
+    /// A file as the first place has it, or others if that fails to send it.
+    fn source(
+        &self,
+        open: OpenFile,
+        size: u64,
+        options: &OpenOptions,
+    ) -> Result<Arc<dyn ReadAt>, Error> {
+        if let [place] = self.all {
+            return open(place);
+        }
+        let copies = self
+            .all
+            .iter()
+            .map(|place| -> Arc<dyn ReadAt> { Arc::new(FileCopy::new(place.clone(), open, size)) });
+        let mirrors = mirrors_of(self.all, options);
+        Ok(Arc::new(mirrors.part("file", copies.collect())))
+    }
+}
+
+/// Opens the file with the seal of what is at a place.
+fn open_seal(place: &Place) -> Result<Arc<dyn ReadAt>, Error> {
+    let at = place.location();
+    let beside = || at.sidecar();
+    let seal = place.sidecar()?.or_else(beside);
+    let missing = || Fault::NotSealed { sidecar: None }.at(at);
+    place.file(&seal.ok_or_else(missing)?)
+}

@@ -1,0 +1,16 @@
+//! What of new content is here already, in the blocks of older content.
+//!
+//! Every block of both has a digest in their trees. So no file, name or place need be the same. Older content is never trusted:
+//! it only says where bytes may be that match a digest, and what does not match is fetched.
+
+mod diff;
+mod index;
+pub(crate) mod old;
+pub(crate) mod runs;
+mod source;
+
+pub(crate) use self::source::Like;
+pub use self::{
+    diff::{Difference, diff},
+    old::{Unshared, UnsharedReason},
+};

@@ -1,0 +1,198 @@
+//! Data of which some blocks are in older content, too.
+
+use std::{
+    collections::BTreeSet,
+    ops::Range,
+    sync::{
+        Arc, OnceLock,
+        mpsc::{SyncSender, sync_channel},
+    },
+    thread,
+};
+
+use verimount_source::{GRANULE, ReadAt, ReadError, check_range};
+use verimount_sync::Mutex;
+use verimount_verity::Leaves;
+
+use super::old::{Olds, Part};
+
+/// After so many wrong blocks, older content is not used any longer.
+const MOST_WRONG: usize = 1 << 16;
+
+/// How much of an announced range is looked at, in bytes: more than is announced at a time.
+const LOOKED_AT: u64 = 64 << 20;
+
+/// How many announced ranges may wait to be looked at; further ones are not.
+const WAITING: usize = 16;
+
+/// Data of which some blocks are in older content, too, and are read from there. Whoever reads must verify it: nothing is
+/// compared here, and what is found to be wrong is then read from the data's own source.
+pub(crate) struct Like {
+    shared: Arc<Shared>,
+    /// To the thread that looks at announced ranges: finding out which blocks are here may take as long as reading the tree.
+    announced: OnceLock<Option<SyncSender<Range<u64>>>>,
+}
+
+struct Shared {
+    data: Arc<dyn ReadAt>,
+    /// The digests of its blocks.
+    leaves: Leaves,
+    olds: Olds,
+    wrong: Mutex<Wrong>,
+}
+
+/// Which blocks are not read from older content, although it should have them.
+#[derive(Debug, Default)]
+struct Wrong {
+    blocks: BTreeSet<u64>,
+    is_all: bool,
+}
+
+impl Like {
+    pub(crate) fn new(data: Arc<dyn ReadAt>, leaves: Leaves, olds: Olds) -> Self {
+        debug_assert_eq!(leaves.function(), olds.function());
+        Self {
+            shared: Arc::new(Shared {
+                data,
+                leaves,
+                olds,
+                wrong: Mutex::default(),
+            }),
+            announced: OnceLock::new(),
+        }
+    }
+
+    /// Starts the thread that looks at announced ranges. It ends with this.
+    fn start(&self) -> Option<SyncSender<Range<u64>>> {
+        let (sender, announced) = sync_channel::<Range<u64>>(WAITING);
+        let shared = self.shared.clone();
+        let work = move || announced.iter().for_each(|range| shared.announce(&range));
+        let thread = thread::Builder::new().name("like".to_owned()).spawn(work);
+        thread.ok().map(|_| sender)
+    }
+}
+
+impl Shared {
+    fn block_size(&self) -> u64 {
+        self.leaves.function().block_size() as u64
+    }
+
+    /// The blocks that a range of bytes overlaps.
+    fn covering(&self, bytes: &Range<u64>) -> Range<u64> {
+        bytes.start / self.block_size()..bytes.end.div_ceil(self.block_size())
+    }
+
+    /// The bytes of blocks that are in a range.
+    fn bytes_of(&self, blocks: &Range<u64>, within: &Range<u64>) -> Range<u64> {
+        let start = (blocks.start * self.block_size()).max(within.start);
+        start..(blocks.end * self.block_size()).min(within.end)
+    }
+
+    /// Where blocks are. If the tree cannot be read, that is not known.
+    fn parts(&self, blocks: Range<u64>) -> Vec<Part> {
+        let unknown = |blocks| vec![Part { blocks, old: None }];
+        if blocks.end > self.leaves.count() || self.wrong.lock().is_all {
+            return unknown(blocks);
+        }
+        let Ok(digests) = self.leaves.read(blocks.clone()) else {
+            return unknown(blocks);
+        };
+        // Not locked while the index is read.
+        let wrong: Vec<u64> = self
+            .wrong
+            .lock()
+            .blocks
+            .range(blocks.clone())
+            .copied()
+            .collect();
+        let is_wanted = |block| wrong.binary_search(&block).is_err();
+        self.olds.find(blocks, &digests, is_wanted)
+    }
+
+    /// Gives the data's own source a hint for what has to come from there: near ranges together, as they are fetched together.
+    fn announce(&self, bytes: &Range<u64>) {
+        let parts = self.parts(self.covering(bytes));
+        self.will_need(&parts, bytes);
+    }
+
+    fn will_need(&self, parts: &[Part], within: &Range<u64>) {
+        let missing = parts.iter().filter(|part| part.old.is_none());
+        let mut open: Option<Range<u64>> = None;
+        let need = |bytes: Range<u64>| self.data.will_need(bytes.start, bytes.end - bytes.start);
+        for bytes in missing.map(|part| self.bytes_of(&part.blocks, within)) {
+            match &mut open {
+                Some(last) if bytes.start - last.end < GRANULE => last.end = bytes.end,
+                _ => open.replace(bytes).into_iter().for_each(need),
+            }
+        }
+        open.into_iter().for_each(need);
+    }
+
+    fn read(&self, buf: &mut [u8], bytes: Range<u64>) -> Result<(), ReadError> {
+        let parts = self.parts(self.covering(&bytes));
+        if let [Part { old: None, .. }] = &*parts {
+            return self.data.read_exact_at(buf, bytes.start);
+        }
+        // What is far is on its way while the rest is read.
+        self.will_need(&parts, &bytes);
+        let mut rest = buf;
+        for part in parts {
+            let here = self.bytes_of(&part.blocks, &bytes);
+            let (now, later) = rest.split_at_mut((here.end - here.start) as usize);
+            rest = later;
+            let offset = here.start - part.blocks.start * self.block_size();
+            match part.old {
+                Some(old) if self.olds.read(old, offset, now).is_ok() => {}
+                _ => self.data.read_exact_at(now, here.start)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn distrust(&self, blocks: Range<u64>) {
+        let mut wrong = self.wrong.lock();
+        let left = MOST_WRONG.saturating_sub(wrong.blocks.len());
+        wrong.blocks.extend(blocks.take(left));
+        if wrong.blocks.len() == MOST_WRONG {
+            *wrong = Wrong {
+                blocks: BTreeSet::new(),
+                is_all: true,
+            };
+        }
+    }
+}
+
+impl ReadAt for Like {
+    fn size(&self) -> u64 {
+        self.shared.data.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        check_range(offset, buf.len(), self.size())?;
+        match buf.is_empty() {
+            true => Ok(()),
+            false => {
+                let bytes = offset..offset + buf.len() as u64;
+                self.shared.read(buf, bytes)
+            }
+        }
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len.min(LOOKED_AT)).min(self.size());
+        if offset < end
+            && let Some(announced) = self.announced.get_or_init(|| self.start())
+        {
+            // Nothing is lost but time if the thread is busy.
+            let _ = announced.try_send(offset..end);
+        }
+    }
+
+    fn distrust(&self, offset: u64, len: u64) -> bool {
+        let end = offset.saturating_add(len).min(self.size());
+        self.shared.distrust(self.shared.covering(&(offset..end)));
+        self.shared.data.distrust(offset, len);
+        // It may have come from older content.
+        true
+    }
+}

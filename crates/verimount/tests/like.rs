@@ -1,0 +1,252 @@
+//! What is taken from older content, and that it never makes a byte wrong.
+
+#![cfg(feature = "remote")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use tempfile::TempDir;
+use verimount::{
+    Content, FileDigest, Identity, Location, OpenOptions, PullOptions, ReadAt, SealFormat,
+    SealOptions, UnsharedReason, diff,
+    options::{BlockSize, TreeParams},
+    pull, seal,
+};
+use verimount_testkit::{HttpServer, Random, flip_at, noise};
+
+const BLOCK: usize = 4096;
+const BLOCKS: usize = 1500;
+
+/// The blocks of the new content that the old one does not have.
+const CHANGED: [usize; 6] = [3, 4, 200, 201, 700, 1100];
+
+/// How many bytes the last block has.
+const SHORT: usize = BLOCK - 1000;
+
+/// An old and a new file, both sealed.
+struct Pair {
+    folder: TempDir,
+    /// The data of the new one, whose last block is short.
+    data: Vec<u8>,
+    digest: FileDigest,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut data = noise((BLOCKS - 1) * BLOCK + SHORT, 1);
+        // In another order and place, and with zeros behind the short block.
+        let mut old = data[500 * BLOCK..].to_vec();
+        old.resize(1000 * BLOCK, 0);
+        old.extend(&data[..500 * BLOCK]);
+        for block in CHANGED {
+            data[block * BLOCK] ^= 1;
+        }
+        fs::write(folder.path().join("old"), &old).unwrap();
+        fs::write(folder.path().join("new"), &data).unwrap();
+        let sealed = |name| seal(folder.path().join(name), &SealOptions::new().append(true));
+        sealed("old").unwrap();
+        let Identity::FileDigest(digest) = sealed("new").unwrap().identity else {
+            unreachable!()
+        };
+        Self {
+            folder,
+            data,
+            digest,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn old(&self) -> Location {
+        Location::from(&*self.path("old"))
+    }
+
+    fn server(&self) -> HttpServer {
+        HttpServer::honest(fs::read(self.path("new")).unwrap())
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions::new().digest(self.digest)
+    }
+
+    /// Pulls with what `options` add; returns how much of it was in the old file, and how much was fetched.
+    fn pull(&self, options: OpenOptions) -> (u64, u64) {
+        let server = self.server();
+        let pulled = self.path("pulled");
+        let got = pull(&*server.url("/new"), &pulled, &PullOptions::new(options)).unwrap();
+        assert!(fs::read(&pulled).unwrap() == fs::read(self.path("new")).unwrap());
+        fs::remove_file(pulled).unwrap();
+        (got.shared, fetched(&server))
+    }
+
+    /// Reads all of it and parts of it by URL.
+    fn read(&self, content: &Content) {
+        let file = content.file();
+        let mut random = Random::new(7);
+        let mut ranges = vec![(0, self.data.len())];
+        for _ in 0..100 {
+            let start = random.below(self.data.len());
+            ranges.push((
+                start,
+                start + random.below((self.data.len() - start).min(40_000)),
+            ));
+        }
+        for (start, end) in ranges {
+            let mut buf = vec![0; end - start];
+            file.read_exact_at(&mut buf, start as u64).unwrap();
+            assert!(buf == self.data[start..end], "{start}..{end}");
+        }
+    }
+}
+
+/// The bytes that a server was asked for.
+fn fetched(server: &HttpServer) -> u64 {
+    let requests = server.requests().into_iter();
+    requests
+        .filter_map(|request| request.range)
+        .map(|range| range.end - range.start)
+        .sum()
+}
+
+/// Of the blocks of new content, how many bytes are in old content at most.
+fn shared(pair: &Pair) -> u64 {
+    (pair.data.len() - CHANGED.len() * BLOCK) as u64
+}
+
+/// How many bytes opening fetches, and the tree with what is around it.
+const OPENING: u64 = 5 * (128 << 10);
+
+#[test]
+fn only_what_changed_is_fetched() {
+    let pair = Pair::new();
+    let new = Content::open(&*pair.path("new"), &pair.options()).unwrap();
+    let difference = diff(pair.old(), &new, &OpenOptions::new()).unwrap();
+    assert!(difference.is_comparable);
+    assert_eq!(difference.new_blocks, CHANGED.len() as u64);
+    let starts = difference
+        .new
+        .iter()
+        .map(|range| range.start / BLOCK as u64);
+    assert_eq!(starts.collect::<Vec<_>>(), [3, 200, 700, 1100]);
+
+    let (without, all) = pair.pull(pair.options());
+    assert_eq!(without, 0);
+    assert!(all >= pair.data.len() as u64);
+    let (with, some) = pair.pull(pair.options().like(pair.old()));
+    assert_eq!(with, shared(&pair));
+    assert!(some < OPENING + difference.fetched, "{some}");
+}
+
+#[test]
+fn content_that_is_read_takes_the_rest_from_there() {
+    let pair = Pair::new();
+    let server = pair.server();
+    let options = pair.options().like(pair.old());
+    let content = Content::open(&*server.url("/new"), &options).unwrap();
+    assert!(content.unshared().is_empty());
+    pair.read(&content);
+    // A granule for each run of blocks.
+    assert!(
+        fetched(&server) < OPENING + 5 * (128 << 10),
+        "{}",
+        fetched(&server)
+    );
+}
+
+#[test]
+fn wrong_blocks_are_fetched() {
+    for (block, lost) in [(0, BLOCK), (700, BLOCK), (999, SHORT)] {
+        let pair = Pair::new();
+        flip_at(&pair.path("old"), (block * BLOCK) as u64);
+        let (got, _) = pair.pull(pair.options().like(pair.old()));
+        assert_eq!(got, shared(&pair) - lost as u64, "{block}");
+        let server = pair.server();
+        let options = pair.options().like(pair.old());
+        pair.read(&Content::open(&*server.url("/new"), &options).unwrap());
+    }
+}
+
+#[test]
+fn all_blocks_may_be_wrong() {
+    let pair = Pair::new();
+    let mut file = fs::read(pair.path("old")).unwrap();
+    // The tree is behind the data, and says what the data was.
+    for byte in file[..BLOCKS * BLOCK].iter_mut().step_by(BLOCK) {
+        *byte ^= 1;
+    }
+    fs::write(pair.path("old"), file).unwrap();
+    assert_eq!(pair.pull(pair.options().like(pair.old())).0, 0);
+    let server = pair.server();
+    let options = pair.options().like(pair.old());
+    pair.read(&Content::open(&*server.url("/new"), &options).unwrap());
+}
+
+#[test]
+fn a_wrong_tree_only_hides_blocks() {
+    let pair = Pair::new();
+    let tree = (BLOCKS * BLOCK).next_multiple_of(65536) + BLOCK;
+    flip_at(&pair.path("old"), tree as u64);
+    let (got, _) = pair.pull(pair.options().like(pair.old()));
+    assert_eq!(got, shared(&pair) - BLOCK as u64);
+}
+
+#[test]
+fn old_content_may_be_cut_off_while_it_is_read() {
+    let pair = Pair::new();
+    let server = pair.server();
+    let options = pair.options().like(pair.old());
+    let content = Content::open(&*server.url("/new"), &options).unwrap();
+    let old = fs::OpenOptions::new().write(true).open(pair.path("old"));
+    old.unwrap().set_len(300 * BLOCK as u64).unwrap();
+    pair.read(&content);
+}
+
+#[test]
+fn what_cannot_be_used_is_said_and_changes_nothing() {
+    let pair = Pair::new();
+    let other = pair.path("other");
+    fs::write(&other, &pair.data).unwrap();
+    let large = TreeParams {
+        block_size: BlockSize::new(8192).unwrap(),
+        ..TreeParams::default()
+    };
+    let format = SealFormat::FsVerity(large);
+    seal(&other, &SealOptions::new().format(format)).unwrap();
+    fs::write(pair.path("plain"), b"not sealed").unwrap();
+    let server = pair.server();
+    let location = |name| Location::from(&*pair.path(name));
+    let options = ["other", "plain", "missing", "old"]
+        .iter()
+        .fold(pair.options(), |options, name| options.like(location(name)));
+    let pulled = pull(
+        &*server.url("/new"),
+        pair.path("pulled"),
+        &PullOptions::new(options),
+    )
+    .unwrap();
+    assert_eq!(pulled.shared, shared(&pair));
+    let reasons = pulled.unshared.iter().map(|unshared| &unshared.reason);
+    let is_other = reasons.map(|reason| matches!(reason, UnsharedReason::OtherFunction));
+    assert_eq!(is_other.collect::<Vec<_>>(), [true, false, false]);
+}
+
+#[test]
+fn several_files_and_both_formats_are_used() {
+    let pair = Pair::new();
+    // Each has a part, with a tree of dm-verity in another file.
+    let mut options = pair.options();
+    for (name, part) in [("one", 0..600), ("two", 600..1200)] {
+        let path = pair.path(name);
+        fs::write(&path, &pair.data[part.start * BLOCK..part.end * BLOCK]).unwrap();
+        let format = SealFormat::DmVerity(Default::default());
+        seal(&path, &SealOptions::new().format(format)).unwrap();
+        options = options.like(Location::from(Path::new(&path)));
+    }
+    let (got, _) = pair.pull(options);
+    assert_eq!(got, 1200 * BLOCK as u64);
+}
