@@ -25,7 +25,7 @@ use crate::Outcome;
 #[derive(Subcommand)]
 pub(crate) enum CopyCommand {
     Push(push::Push),
-    Pull(pull::Pull),
+    Pull(Box<pull::Pull>),
 }
 
 #[derive(Subcommand)]

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    io,
     ops::Range,
     sync::{
         Arc, OnceLock,
@@ -194,5 +195,14 @@ impl ReadAt for Like {
         self.shared.data.distrust(offset, len);
         // It may have come from older content.
         true
+    }
+
+    fn copies(&self) -> u32 {
+        // That in older content, too.
+        self.shared.data.copies().saturating_add(1)
+    }
+
+    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+        self.shared.data.mend(offset, right)
     }
 }
