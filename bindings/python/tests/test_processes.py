@@ -253,8 +253,8 @@ READING = INTERRUPTIBLE + """
 file = verimount.open("holes", digest=sys.argv[1])
 buffer = mmap.mmap(-1, file.size)
 buffer[-1] = 1
-print("started", flush=True)
 try:
+    print("started", flush=True)
     file.readinto_at(buffer, 0)
 except KeyboardInterrupt:
     print("interrupted" if buffer[-1] == 1 else "read to the end")
