@@ -68,7 +68,7 @@ pub use told::when_told;
 pub use unreadable::Unreadable;
 pub use users::{
     NOBODY, as_nobody, is_root, pass_again_as_nobody, pass_as_nobody, reachable_copy, root_or_skip,
-    shell_as,
+    root_passes_through_or_skip, shell_as,
 };
 pub use verimount_testenv::{
     AS_NOBODY, CRASH_SEEDS, SKIPS, all_or_one, all_or_some, is_exhaustive, random_cases, seed,

@@ -28,6 +28,19 @@ pub fn root_or_skip() -> bool {
     is_root()
 }
 
+/// Whether the tests run as root on a kernel that passes opens of files through (Linux 6.9); prints a note that work is
+/// skipped if not.
+pub fn root_passes_through_or_skip() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let numbers = release.split(|other: char| !other.is_ascii_digit());
+    let numbers: Vec<u32> = numbers.map_while(|number| number.parse().ok()).collect();
+    let passes = numbers >= vec![6, 9];
+    if !passes {
+        skip("this kernel does not pass files through");
+    }
+    passes && root_or_skip()
+}
+
 /// A program that root runs as `nobody`.
 pub fn as_nobody(program: &Path) -> Command {
     let setpriv = tools::find("setpriv").expect("util-linux is part of every system");

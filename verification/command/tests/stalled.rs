@@ -114,7 +114,7 @@ fn readers_of_a_warm_cache_are_killed_as_well() {
 /// Opens that wait for a file to be loaded.
 #[test]
 fn killed_openers_are_gone_and_the_mount_serves() {
-    needs!(root_or_skip());
+    needs!(root_passes_through_or_skip());
     let world = needs!(World::with_mount_point());
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let options = [

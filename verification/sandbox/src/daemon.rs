@@ -17,7 +17,7 @@ use nix::{
 };
 use tempfile::TempDir;
 use verimount_command_tests::binary;
-use verimount_testkit::{HttpServer, eventually};
+use verimount_testkit::{HttpServer, eventually, root_passes_through_or_skip};
 
 use crate::kernel::Kernel;
 
@@ -51,7 +51,8 @@ impl Kind {
             Self::Volume,
             Self::Export,
         ];
-        let roots = (user == User::Root).then_some(Self::Resident);
+        let is_resident = user == User::Root && root_passes_through_or_skip();
+        let roots = is_resident.then_some(Self::Resident);
         everyones.into_iter().chain(roots).collect()
     }
 }

@@ -9,7 +9,7 @@ const TMPFS: i64 = 0x0102_1994;
 
 /// A world with a mount point and an image of a file `file` with this content; `None`, after a note, for others than root.
 fn world_with_file(content: &[u8]) -> Option<World> {
-    if !root_or_skip() {
+    if !root_passes_through_or_skip() {
         return None;
     }
     let world = World::with_mount_point()?;

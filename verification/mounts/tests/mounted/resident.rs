@@ -29,7 +29,7 @@ fn mount_resident(world: &World, files: ResidentFiles) -> Mounted {
 
 /// A world whose image has files of this many bytes, named by their numbers.
 fn world_with_files(sizes: &[usize]) -> Option<World> {
-    if !root_or_skip() {
+    if !root_passes_through_or_skip() {
         return None;
     }
     let world = World::with_mount_point()?;
@@ -54,7 +54,7 @@ fn reads(mounted: &Mounted) -> u64 {
 
 #[test]
 fn a_tree_of_everything_is_read_from_memory() {
-    needs!(root_or_skip());
+    needs!(root_passes_through_or_skip());
     for options in [BuildOptions::new(), romfs()] {
         let world = needs!(world_with_image(&options));
         let expected = snapshot(&world.path("tree")).unwrap();
@@ -73,7 +73,7 @@ fn a_tree_of_everything_is_read_from_memory() {
 
 #[test]
 fn a_sealed_file_is_read_from_memory() {
-    needs!(root_or_skip());
+    needs!(root_passes_through_or_skip());
     let world = needs!(World::with_mount_point());
     let content = noise(5_000_001, 1);
     let file = world.write("image", &content);
