@@ -147,7 +147,7 @@ impl Place {
             Ok(()) => self.has_answered(),
             // It is looked at again soon.
             Err(error) if is_late(&error) => {}
-            Err(error) => self.has_failed(Some((copy, offset)), &error),
+            Err(error) => self.has_failed((copy, offset), &error),
         }
         self.is_well()
     }
@@ -184,7 +184,7 @@ impl Place {
                 self.failed.fetch_add(1, Relaxed);
                 // What came before it failed would prove nothing later.
                 let last = (offset + buf.len() as u64).saturating_sub(1);
-                self.has_failed(Some((copy.clone(), last)), error);
+                self.has_failed((copy.clone(), last), error);
             }
         }
         read
@@ -203,7 +203,7 @@ impl Place {
         tracing::info!(place = %self.name, "it can be read again");
     }
 
-    fn has_failed(&self, probe: Option<Probe>, error: &ReadError) {
+    fn has_failed(&self, probe: Probe, error: &ReadError) {
         if self.is_near() {
             tracing::warn!(place = %self.name, %error, "a copy cannot be read there: another place is asked");
             return;
@@ -223,7 +223,7 @@ impl Place {
             length,
             is_late: is_late(error),
             is_probed: false,
-            probe,
+            probe: Some(probe),
         });
         drop(health);
         if is_new {

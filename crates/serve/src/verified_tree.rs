@@ -159,10 +159,7 @@ impl VerifiedTree {
 
     /// The status, with `served` as its first part, and what is kept in memory.
     pub fn status(&self, served: Served, resident: Option<ResidentStatus>) -> Status {
-        let image = ImageStatus {
-            resident,
-            ..self.image_status()
-        };
+        let image = self.image_status(resident);
         Status {
             version: Status::VERSION,
             served,
@@ -175,7 +172,7 @@ impl VerifiedTree {
         }
     }
 
-    fn image_status(&self) -> ImageStatus {
+    fn image_status(&self, resident: Option<ResidentStatus>) -> ImageStatus {
         let stats = self.account.stats();
         ImageStatus {
             digest: self.identity.map(|identity| identity.to_string()),
@@ -186,7 +183,7 @@ impl VerifiedTree {
             tree_bytes: stats.tree_bytes,
             origin: self.origin.as_ref().map(|origin| origin.status().bounded()),
             mirrors: self.mirrors.as_ref().map(|mirrors| mirrors.stats().into()),
-            resident: None,
+            resident,
             recent_failures: self.failures.lock().iter().cloned().collect(),
         }
     }
@@ -296,7 +293,7 @@ impl VerifiedTree {
 impl Tree for VerifiedTree {
     fn attr(&self, node: NodeId) -> Result<Attr, Error> {
         self.requests.count(Operation::GetAttr);
-        self.recorded(node, 0, self.tree.attr(node))
+        self.plain_attr(node)
     }
 
     fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error> {
@@ -342,7 +339,7 @@ impl Tree for VerifiedTree {
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Error> {
         self.requests.count(Operation::Read);
-        self.recorded(node, offset, self.tree.read(node, offset, len, scratch))
+        self.plain_read(node, offset, len, scratch)
     }
 
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {

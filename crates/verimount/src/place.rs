@@ -36,7 +36,8 @@ impl Place {
             sidecar: options.sidecar.clone(),
             hash_offset: options.hash_offset,
             access: options.access.clone(),
-            is_mended: options.repair,
+            // Without another place, nothing is known to be wrong in a way that could be mended.
+            is_mended: options.repair && !options.mirrors.is_empty(),
             manifest: OnceLock::new(),
         }
     }

@@ -53,16 +53,15 @@ pub struct Leaves {
 
 impl Leaves {
     pub(crate) fn new(tree: Arc<dyn ReadAt>, hashing: Hashing, geometry: &TreeGeometry) -> Self {
-        let has_tree = geometry.levels() > 0;
+        let (start, count) = match geometry.levels() {
+            0 => (0, 0),
+            _ => (geometry.node_offset(0, 0), geometry.data_blocks()),
+        };
         Self {
             tree,
             function: LeafFunction::new(hashing),
-            start: if has_tree {
-                geometry.node_offset(0, 0)
-            } else {
-                0
-            },
-            count: if has_tree { geometry.data_blocks() } else { 0 },
+            start,
+            count,
         }
     }
 
