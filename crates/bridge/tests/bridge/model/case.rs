@@ -10,6 +10,9 @@ pub(super) const ALL_WRITES: Denials = 0b1010;
 /// What is denied to each user, as bits: reading and writing for the first, then for the second.
 pub(super) type Denials = u32;
 
+/// What stands for all that may be below a directory.
+const BELOW: [&str; 3] = ["a", "x.key", "d/a"];
+
 /// A policy, and what it denies at a path below the source.
 pub(super) struct Case {
     pub(super) policy: &'static str,
@@ -83,10 +86,24 @@ impl Case {
 
     /// Whether moving a directory undoes a denial, as far as a few paths below it show.
     pub(super) fn is_loosened_below(&self, from: &str, to: &str) -> bool {
-        ["a", "x.key", "d/a"].iter().any(|below| {
-            let [old, new] = [from, to].map(|path| self.denials(&format!("{path}/{below}")));
-            old & !new != 0
-        })
+        let mut below = BELOW
+            .iter()
+            .map(|below| self.denials_below([from, to], below));
+        below.any(|[old, new]| old & !new != 0)
+    }
+
+    /// Whether a user who moves a directory puts files where they may not write, as far as a few paths below it show: all of
+    /// them, or one that they could write to before.
+    pub(super) fn is_denied_below(&self, from: &str, to: &str, uid: u32) -> bool {
+        let below = BELOW.map(|below| {
+            let denials = self.denials_below([from, to], below);
+            denials.map(|denials| denies(denials, uid, Access::Write))
+        });
+        below.iter().all(|[_, new]| *new) || below.iter().any(|[old, new]| *new && !old)
+    }
+
+    fn denials_below(&self, directories: [&str; 2], below: &str) -> [Denials; 2] {
+        directories.map(|path| self.denials(&format!("{path}/{below}")))
     }
 }
 

@@ -326,6 +326,8 @@ impl<'a> User<'a> {
         let Some(links) = links else {
             let is_loosened = case.is_loosened_below(old, new_now);
             assert!(!is_loosened, "{old} became {new_now}");
+            let is_denied = case.is_denied_below(old_now, new, self.uid);
+            assert!(!is_denied, "{} moved {old_now} to {new}", self.uid);
             return;
         };
         self.may_write(Some(new));
