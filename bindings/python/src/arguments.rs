@@ -93,6 +93,8 @@ impl Opening {
         let mut options = OpenOptions::new()
             .remote(self.remote()?)
             .cache(self.cache()?)
+            // Models are loaded again, and by several processes.
+            .page_cache(true)
             .sidecar(sidecar.map(|sidecar| sidecar.location.clone()))
             .hash_offset(self.hash_offset);
         if let Some(digest) = &self.digest {

@@ -72,6 +72,14 @@ impl FileSource {
         self
     }
 
+    /// Has all reads go through the page cache, for content that is read again.
+    pub fn through_page_cache(self) -> Self {
+        Self {
+            direct: None,
+            ..self
+        }
+    }
+
     /// The open file.
     pub fn file(&self) -> &File {
         &self.file

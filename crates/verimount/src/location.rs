@@ -162,7 +162,7 @@ impl Location {
         match &self.0 {
             Kind::Path(path) => {
                 let file = open_file(path)?;
-                let stored = StoredFile::of(file.file()).map_err(|error| Error::io(self, error))?;
+                let stored = attributes(path, &file)?;
                 Ok((Arc::new(file), stored))
             }
             Kind::Far(far) => Ok((far.open(access)?, StoredFile::default())),
@@ -286,6 +286,11 @@ pub(crate) fn open_file(path: &Path) -> Result<FileSource, Error> {
         };
         Error::io(path, error)
     })
+}
+
+/// The attributes of a file that was opened at `path`.
+pub(crate) fn attributes(path: &Path, file: &FileSource) -> Result<StoredFile, Error> {
+    StoredFile::of(file.file()).map_err(|error| Error::io(path, error))
 }
 
 impl fmt::Display for Location {

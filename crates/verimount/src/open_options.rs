@@ -36,6 +36,7 @@ pub struct OpenOptions {
     pub(crate) mirrors: Vec<Location>,
     pub(crate) repair: bool,
     pub(crate) like: Vec<Location>,
+    pub(crate) page_cache: bool,
     pub(crate) verify: VerifyOptions,
     pub(crate) access: Access,
 }
@@ -123,6 +124,15 @@ impl OpenOptions {
     /// [`Content::unshared`](crate::Content::unshared) says what cannot be used.
     pub fn like(mut self, older: impl Into<Location>) -> Self {
         self.like.push(older.into());
+        self
+    }
+
+    /// Whether large reads of files on this machine go through the kernel's page cache: useful for programs that read the same
+    /// content again, or several at once. By default, reads of 256 KiB and more leave there only what is in it already, as
+    /// whoever reads once, or is mounted, keeps the bytes elsewhere. Files that are opened for [`repair`](Self::repair) are
+    /// read so anyway.
+    pub fn page_cache(mut self, page_cache: bool) -> Self {
+        self.page_cache = page_cache;
         self
     }
 

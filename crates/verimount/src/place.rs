@@ -6,14 +6,14 @@ use std::{
 };
 
 use verimount_names::printable;
-use verimount_source::{FileSource, MendableFile, ReadAt};
+use verimount_source::{MendableFile, ReadAt};
 use verimount_tree::StoredFile;
 
 use crate::{
     Error, Location, OpenOptions,
     accepted::Named,
     far::{Access, FarLocation, Manifest},
-    location::{Kind, open_file},
+    location::{Kind, attributes, open_file},
 };
 
 /// Where content is, by its location and the options. Nothing of it is opened yet.
@@ -24,6 +24,8 @@ pub(crate) struct Place {
     access: Access,
     /// Whether its files on this machine are opened to replace what is wrong in them.
     is_mended: bool,
+    /// Whether all reads of its files on this machine go through the page cache.
+    page_cache: bool,
     /// What the registry says of an image in it, once that was asked for.
     manifest: OnceLock<Manifest>,
 }
@@ -38,6 +40,7 @@ impl Place {
             access: options.access.clone(),
             // Without another place, nothing is known to be wrong in a way that could be mended.
             is_mended: options.repair && !options.mirrors.is_empty(),
+            page_cache: options.page_cache,
             manifest: OnceLock::new(),
         }
     }
@@ -150,27 +153,30 @@ impl Place {
         {
             return Ok((layer, StoredFile::default()));
         }
-        match location.path().filter(|_| self.is_mended) {
-            Some(path) => open_mendable(path),
-            None => location.open(&self.access),
+        match location.path() {
+            Some(path) if self.is_mended => open_mendable(path),
+            Some(path) if self.page_cache => {
+                let file = open_file(path)?.through_page_cache();
+                let stored = attributes(path, &file)?;
+                Ok((Arc::new(file), stored))
+            }
+            _ => location.open(&self.access),
         }
     }
 }
 
 /// Opens a file for reading and, if possible, to replace what is wrong in it.
 fn open_mendable(path: &Path) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
-    let stored =
-        |file: &FileSource| StoredFile::of(file.file()).map_err(|error| Error::io(path, error));
     match MendableFile::open(path) {
         Ok(file) => {
-            let stored = stored(file.source())?;
+            let stored = attributes(path, file.source())?;
             Ok((Arc::new(file), stored))
         }
         // What is wrong with it otherwise is told by opening it for reading.
         Err(error) => {
             let file = open_file(path)?;
             tracing::warn!(file = %printable(path), %error, "it cannot be opened for writing, and so is not repaired");
-            let stored = stored(&file)?;
+            let stored = attributes(path, &file)?;
             Ok((Arc::new(file), stored))
         }
     }
