@@ -51,6 +51,19 @@ impl Image {
         Ok(buf)
     }
 
+    /// Says to the devices that `len` bytes of a content from `offset` on will be read soon, where they are stored as they are
+    /// and in one piece; what is compressed is fetched when it is read.
+    pub(crate) fn will_need(&self, inode: &Inode, offset: u64, len: u64) {
+        let Ok(piece) = self.piece(inode, offset) else {
+            return;
+        };
+        if let Stored::Plain(Place::Device { device, at }) = piece.stored
+            && let Ok(device) = self.devices.get(device)
+        {
+            device.will_need(at, len.min(piece.len));
+        }
+    }
+
     /// Fills `buf` with the content from `offset` on, which must not end before.
     pub(crate) fn fill(&self, inode: &Inode, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut offset = offset;

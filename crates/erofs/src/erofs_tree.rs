@@ -214,6 +214,12 @@ impl Tree for ErofsTree {
         Ok(self.image.read(&inode, offset, len, scratch)?)
     }
 
+    fn will_need(&self, node: NodeId, offset: u64, len: u64) {
+        if let Ok(inode) = self.file(node) {
+            self.image.will_need(&inode, offset, len);
+        }
+    }
+
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], TreeError> {
         let inode = self.inode(node)?;
         match inode.file_type {

@@ -385,6 +385,10 @@ impl Tree for VerifiedTree {
         self.tree.has_holes()
     }
 
+    fn will_need(&self, node: NodeId, offset: u64, len: u64) {
+        self.tree.will_need(node, offset, len);
+    }
+
     fn extent(&self, node: NodeId, offset: u64) -> Result<Extent, Error> {
         self.recorded(node, offset, self.tree.extent(node, offset))
     }

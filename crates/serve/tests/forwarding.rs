@@ -102,6 +102,10 @@ impl Tree for Noting {
         self.note("has_holes", true)
     }
 
+    fn will_need(&self, _: NodeId, _: u64, _: u64) {
+        self.note("will_need", ());
+    }
+
     fn extent(&self, _: NodeId, _: u64) -> Result<Extent, Error> {
         self.note("extent", Err(Error::PastEnd))
     }
@@ -126,6 +130,7 @@ fn call_all(tree: &dyn Tree) {
     let _ = tree.xattr_names(root);
     let _ = tree.xattr(root, name);
     let _ = tree.measure(root);
+    tree.will_need(root, 0, 1);
     let _ = tree.extent(root, 0);
 }
 
@@ -136,7 +141,7 @@ fn each_method_reaches_the_tree() {
     let take = || mem::take(&mut *noted.lock().unwrap());
     call_all(&tree);
     let called = take();
-    assert_eq!(called.len(), 17);
+    assert_eq!(called.len(), 18);
     call_all(&VerifiedTree::new(Box::new(tree), None, Arc::default()));
     assert_eq!(take(), called);
 }

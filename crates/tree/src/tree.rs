@@ -97,6 +97,12 @@ pub trait Tree: Send + Sync {
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Error>;
 
+    /// A hint that `len` bytes of a file's content from `offset` on will be read soon. Returns without waiting for them, and
+    /// ignores failures.
+    fn will_need(&self, node: NodeId, offset: u64, len: u64) {
+        let _ = (node, offset, len);
+    }
+
     /// The target of a symbolic link, in `scratch`: 1 to 4095 bytes without NUL.
     ///
     /// # Errors

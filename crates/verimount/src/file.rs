@@ -197,9 +197,16 @@ impl ReadAt for File {
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        // Where the content of a file is in an image, is known only when it is read.
+        match &self.bytes {
+            Bytes::Whole { source, .. } => source.will_need(offset, len),
+            Bytes::InImage { image, node, .. } => image.tree().will_need(*node, offset, len),
+        }
+    }
+
+    fn will_reach(&self, offset: u64, len: u64) {
+        // An image is read ahead by what it is read from.
         if let Bytes::Whole { source, .. } = &self.bytes {
-            source.will_need(offset, len);
+            source.will_reach(offset, len);
         }
     }
 }
