@@ -4,7 +4,8 @@ use pyo3::{
     Bound, PyAny, PyResult, Python, pyclass, pymethods,
     types::{PyAnyMethods, PyBytes, PySlice},
 };
-use verimount::{Error, File as VerifiedFile};
+use verimount::{File as VerifiedFile, ReadAt};
+use verimount_python_memory::{NewPiece, NewPieces, bytes_in_pieces};
 
 use crate::{
     errors::OrRaise,
@@ -31,19 +32,34 @@ impl File {
         }
     }
 
-    /// Fills `buf` with the bytes from `offset` on, which the file must have.
-    fn fill(&self, py: Python<'_>, buf: &mut [u8], offset: u64) -> PyResult<()> {
+    /// Has storage on this machine fetch what a large read of `length` bytes from `offset` on will need first, while memory
+    /// is made for it or what comes before is hashed.
+    fn announce(&self, py: Python<'_>, offset: u64, length: usize) -> PyResult<()> {
         let file = self.file.get()?;
-        for (span, start) in buf.chunks_mut(SPAN).zip((offset..).step_by(SPAN)) {
-            if self.is_slow {
-                let (file, len) = (file.clone(), span.len());
-                let bytes = ask(py, true, move || {
-                    let mut bytes = vec![0; len];
-                    fill(&file, &mut bytes, start).map(|()| bytes)
-                })?;
-                span.copy_from_slice(&bytes);
-            } else {
-                py.detach(|| fill(file, span, start)).or_raise(py)?;
+        if !self.is_slow && length > PIECE {
+            py.detach(|| file.will_need(offset, length.min(SPAN) as u64));
+        }
+        Ok(())
+    }
+
+    /// Fills pieces with the bytes from `offset` on, which the file must have. The first of them were announced.
+    fn fill(&self, py: Python<'_>, pieces: &mut NewPieces<'_>, offset: u64) -> PyResult<()> {
+        let file = self.file.get()?;
+        let mut pieces = pieces.zip((offset..).step_by(PIECE)).peekable();
+        while pieces.peek().is_some() {
+            let span: Vec<_> = pieces.by_ref().take(SPAN / PIECE).collect();
+            if let Some((_, next)) = pieces.peek() {
+                self.announce(py, *next, SPAN)?;
+            }
+            match self.is_slow {
+                true => fill_interruptibly(py, file, span)?,
+                false => py
+                    .detach(|| {
+                        each(span.len(), span.into_iter(), |(piece, start)| {
+                            file.read_at(piece.zeroed(), start).map(drop)
+                        })
+                    })
+                    .or_raise(py)?,
             }
             py.check_signals()?;
         }
@@ -57,7 +73,7 @@ impl File {
         (start, len): (usize, usize),
         offset: u64,
     ) -> PyResult<()> {
-        let bytes = PyBytes::new_with(view.py(), len, |buf| self.fill(view.py(), buf, offset))?;
+        let bytes = self.read(view.py(), offset, len as u64)?;
         let part = PySlice::new(view.py(), start as isize, (start + len) as isize, 1);
         view.set_item(part, bytes)
     }
@@ -85,15 +101,18 @@ impl File {
         length: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let length = self.existing(offset, length)?;
-        PyBytes::new_with(py, length, |buf| self.fill(py, buf, offset))
+        self.announce(py, offset, length)?;
+        bytes_in_pieces(py, length, PIECE, |pieces| self.fill(py, pieces, offset))
     }
 
     /// Fills a memoryview of bytes with those from `offset` on, as far as the file has them; returns how many. Nothing is
     /// copied there that was not verified before.
     fn read_into(&self, py: Python<'_>, view: &Bound<'_, PyAny>, offset: u64) -> PyResult<usize> {
         let length = self.existing(offset, view.len()? as u64)?;
+        self.announce(py, offset, length)?;
         for span in (0..length).step_by(SPAN) {
             let len = SPAN.min(length - span);
+            self.announce(py, offset + (span + len) as u64, length - span - len)?;
             if self.is_slow {
                 self.copy(view, (span, len), offset + span as u64)?;
                 continue;
@@ -114,11 +133,28 @@ impl File {
     }
 }
 
-/// Fills `buf` with the bytes from `offset` on, which the file must have.
-fn fill(file: &VerifiedFile, buf: &mut [u8], offset: u64) -> Result<(), Error> {
-    let count = buf.len().div_ceil(PIECE);
-    let pieces = buf.chunks_mut(PIECE).zip((offset..).step_by(PIECE));
-    each(count, pieces, |(piece, start)| {
-        file.read_at(piece, start).map(drop)
-    })
+/// Fills pieces that follow each other, and does not wait for storage after Ctrl-C.
+fn fill_interruptibly(
+    py: Python<'_>,
+    file: &VerifiedFile,
+    span: Vec<(NewPiece<'_>, u64)>,
+) -> PyResult<()> {
+    let Some((_, offset)) = span.first() else {
+        return Ok(());
+    };
+    let len = span.iter().map(|(piece, _)| piece.len()).sum();
+    let (file, offset) = (file.clone(), *offset);
+    let bytes = ask(py, true, move || {
+        let mut bytes = vec![0; len];
+        let count = len.div_ceil(PIECE);
+        let pieces = bytes.chunks_mut(PIECE).zip((offset..).step_by(PIECE));
+        each(count, pieces, |(piece, start)| {
+            file.read_at(piece, start).map(drop)
+        })?;
+        Ok(bytes)
+    })?;
+    for ((piece, _), part) in span.into_iter().zip(bytes.chunks(PIECE)) {
+        piece.zeroed().copy_from_slice(part);
+    }
+    Ok(())
 }
