@@ -6,6 +6,7 @@ mod wheel;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use anyhow::{Context, Result};
@@ -13,7 +14,7 @@ use clap::Args;
 use verimount_support::{
     command,
     setup::{self, Purpose},
-    venv::Venv,
+    venv::{self, Venv},
     workspace::{root, target},
 };
 
@@ -48,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let is_complete = python.version() == newest.version();
         test_with(python, &wheel, &target, is_complete)?;
     }
-    Ok(())
+    test_with_torch(&wheel, &target)
 }
 
 /// Makes the package, and tests it.
@@ -77,16 +78,34 @@ fn newest(pythons: &[Interpreter]) -> Result<&Interpreter> {
 fn test_with(python: &Interpreter, wheel: &Path, target: &Path, is_complete: bool) -> Result<()> {
     println!("== Python {}", python.version());
     let venv = installed(python, wheel, target, "test.txt")?;
+    let mut tests = tests(&venv);
+    if is_complete {
+        venv.install(&["--requirement"], &[&requirements("loaders.txt")])?;
+        tests.env("VERIMOUNT_REQUIRE_PACKAGES", "most");
+    }
+    command::run(&mut venv.command("verimount", &["--version"]))?;
+    command::run(&mut tests)
+}
+
+/// Tests the wheel with Debian's PyTorch: that of PyPI comes with gigabytes for processors of graphics.
+fn test_with_torch(wheel: &Path, target: &Path) -> Result<()> {
+    println!("== PyTorch");
+    let venv = Venv::extending(Path::new(venv::SYSTEM), &folder(target).join("torch"))?;
+    install(&venv, wheel, "torch.txt")?;
+    let mut tests = tests(&venv);
+    tests
+        .arg("tests/test_loaders.py")
+        .env("VERIMOUNT_REQUIRE_PACKAGES", "all");
+    command::run(&mut tests)
+}
+
+/// The tests, to be run in an environment with the package.
+fn tests(venv: &Venv) -> Command {
     let mut tests = venv.python();
     tests
         .current_dir(package())
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-    if is_complete {
-        venv.install(&["--requirement"], &[&requirements("loaders.txt")])?;
-        tests.env("VERIMOUNT_REQUIRE_PACKAGES", "1");
-    }
-    command::run(&mut venv.command("verimount", &["--version"]))?;
-    command::run(&mut tests)
+    tests
 }
 
 fn measure(python: &Interpreter, wheel: &Path, target: &Path) -> Result<()> {
@@ -102,9 +121,13 @@ fn measure(python: &Interpreter, wheel: &Path, target: &Path) -> Result<()> {
 /// A new environment with the wheel and these requirements.
 fn installed(python: &Interpreter, wheel: &Path, target: &Path, file: &str) -> Result<Venv> {
     let venv = Venv::new(python.program(), &folder(target).join(python.version()))?;
-    venv.install(&["--requirement"], &[&requirements(file)])?;
-    venv.install(&["--no-deps", "--no-index"], &[wheel])?;
+    install(&venv, wheel, file)?;
     Ok(venv)
+}
+
+fn install(venv: &Venv, wheel: &Path, file: &str) -> Result<()> {
+    venv.install(&["--requirement"], &[&requirements(file)])?;
+    venv.install(&["--no-deps", "--no-index"], &[wheel])
 }
 
 /// Where environments and wheels are made.

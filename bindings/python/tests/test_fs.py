@@ -276,6 +276,26 @@ def test_dask_reads_it(table: tuple[str, dict[str, object]]) -> None:
     assert total == 499_500
 
 
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_datasets_reads_it(
+    table: tuple[str, dict[str, object]], nginx: str, kind: str, streaming: bool
+) -> None:
+    datasets = optional("datasets")
+    _, options = table
+    # Of a chained URL, datasets passes on the options of its last part only.
+    options = {"verimount": {"fo": f"{nginx}/tables.img", **options["verimount"]}}  # type: ignore[dict-item]
+    rows = datasets.load_dataset(
+        kind,
+        data_files=f"verimount://table.{kind}",
+        storage_options=options,
+        split="train",
+        streaming=streaming,
+        cache_dir="datasets",
+    )
+    assert sum(row["number"] for row in rows) == 499_500
+
+
 def test_zarr_reads_it(folder: Path, nginx: str) -> None:
     zarr = optional("zarr")
     numpy = optional("numpy")

@@ -10,6 +10,9 @@ use anyhow::{Context, Result};
 
 use crate::command;
 
+/// The Python of the system, for which Debian has packages.
+pub const SYSTEM: &str = "/usr/bin/python3";
+
 /// An environment of its own, with packages.
 #[derive(Debug)]
 pub struct Venv(PathBuf);
@@ -20,10 +23,23 @@ impl Venv {
     /// # Errors
     /// The older one cannot be removed, or this Python makes none: Debian's needs the package python3-venv.
     pub fn new(python: &Path, folder: &Path) -> Result<Self> {
+        Self::with(&[], python, folder)
+    }
+
+    /// The same, in which the packages of that Python are found, too.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn extending(python: &Path, folder: &Path) -> Result<Self> {
+        Self::with(&["--system-site-packages"], python, folder)
+    }
+
+    fn with(options: &[&str], python: &Path, folder: &Path) -> Result<Self> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
-        command::run(without_settings(python).args(["-m", "venv"]).arg(folder))?;
+        let mut venv = without_settings(python);
+        command::run(venv.args(["-m", "venv"]).args(options).arg(folder))?;
         Ok(Self(folder.to_owned()))
     }
 

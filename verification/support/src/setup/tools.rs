@@ -8,7 +8,7 @@ use super::Purpose::{
     self, Bench, Conformance, Containers, Demo, Dist, Installation, KernelTest, Models, Python,
     Test,
 };
-use crate::venv::without_settings;
+use crate::venv::{self, without_settings};
 
 /// A program of another project, or a module of Python's.
 pub(super) struct Tool {
@@ -45,7 +45,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 59] = [
+pub(super) const TOOLS: [Tool; 60] = [
     tool(
         "getfattr",
         "attr",
@@ -286,6 +286,12 @@ pub(super) const TOOLS: [Tool; 59] = [
         &[Dist, Models, Python],
         "puts a package manager into new environments",
     ),
+    python_module(
+        "torch",
+        "python3-torch",
+        &[Python],
+        "loads models from images",
+    ),
     tool(
         "f2py3",
         "python3-numpy",
@@ -398,7 +404,7 @@ const fn python_module(
 }
 
 fn is_python_module(name: &str) -> bool {
-    let mut import = without_settings(Path::new("python3"));
+    let mut import = without_settings(Path::new(venv::SYSTEM));
     let output = import.args(["-c", &format!("import {name}")]).output();
     output.is_ok_and(|output| output.status.success())
 }
