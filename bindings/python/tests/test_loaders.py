@@ -34,7 +34,9 @@ def test_safetensors_are_loaded_from_bytes(model: verimount.Image) -> None:
             assert tensors[f"{shard}.{n}"][10] == n + 10
 
 
-def read_tensors(file: verimount.File, frombuffer: Callable[[Any, Any], Any], dtypes: dict[str, Any]) -> dict[str, Any]:
+def read_tensors(
+    file: verimount.File, frombuffer: Callable[[Any, Any], Any], dtypes: dict[str, Any]
+) -> dict[str, Any]:
     """As `docs/PYTHON.md` has it."""
     header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     start = file.tell()

@@ -197,6 +197,21 @@ mod tests {
     }
 
     #[test]
+    fn large_reads_stay_in_the_page_cache_if_that_is_asked_for() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().write_all_at(&[7; 1 << 20], 0).unwrap();
+        file.as_file().sync_all().unwrap();
+        fadvise(file.as_file(), 0, None, Advice::DontNeed).unwrap();
+        let source = FileSource::open(file.path()).unwrap().through_page_cache();
+        let mut buf = AlignedBuf::zeroed(1 << 20);
+        source.read_exact_at(buf.grown(1 << 20), 0).unwrap();
+        // Linux before 6.5 does not tell.
+        if let Ok(cached) = cached_pages(file.as_file(), 0, 1 << 20) {
+            assert_eq!(cached, (1 << 20) / PAGE);
+        }
+    }
+
+    #[test]
     fn a_truncated_file_is_detected() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();

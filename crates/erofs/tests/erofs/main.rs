@@ -3,6 +3,7 @@
 mod committed;
 mod compression;
 mod craft;
+mod hints;
 mod hostile;
 mod large_directories;
 mod mutated;
