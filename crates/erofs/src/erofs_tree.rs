@@ -220,6 +220,10 @@ impl Tree for ErofsTree {
         }
     }
 
+    fn will_walk(&self) {
+        self.image.will_walk();
+    }
+
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], TreeError> {
         let inode = self.inode(node)?;
         match inode.file_type {

@@ -19,6 +19,12 @@ use crate::{
     xattr_prefixes::XattrPrefixes,
 };
 
+/// What an inode with the address of its content takes with its entry in a directory, in bytes: at most 64, and some 30.
+const INODE_AND_ENTRY: u64 = 96;
+
+/// The most that is announced of an image of which nothing was read yet, in bytes.
+const MOST_ANNOUNCED: u64 = 4 << 20;
+
 /// An open image.
 pub(crate) struct Image {
     pub(crate) superblock: Superblock,
@@ -57,6 +63,17 @@ impl Image {
             FileType::Directory => Ok(image),
             _ => Err(Defect::Root.at(root.xattrs.at).into()),
         }
+    }
+
+    /// Announces where inodes and directories are, if they are together at the beginning, as most builders place them.
+    pub(crate) fn will_walk(&self) {
+        let image = self.devices.image();
+        let start = self.superblock.inodes_at.min(image.size());
+        let len = self.superblock.inodes.saturating_mul(INODE_AND_ENTRY);
+        let len = len
+            .min(MOST_ANNOUNCED)
+            .min(image.size().saturating_sub(start));
+        image.will_need(start, len);
     }
 
     /// The `len` bytes of metadata at `address`. `len` must have a limit.

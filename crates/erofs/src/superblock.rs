@@ -31,6 +31,8 @@ pub struct Superblock {
     pub(crate) incompatible: Incompatible,
     pub(crate) epoch: i64,
     pub(crate) nanoseconds: u32,
+    /// How many inodes there are, as a hint: nothing checks it.
+    pub(crate) inodes: u64,
     /// Where inode 0 would be, in bytes.
     pub(crate) inodes_at: u64,
     /// Where shared attribute 0 would be, in bytes.
@@ -136,6 +138,7 @@ impl Superblock {
             incompatible,
             epoch: raw.epoch.get(),
             nanoseconds: raw.nanoseconds.get(),
+            inodes: raw.inodes.get(),
             inodes_at: start_of(raw.inode_block.get()),
             xattrs_at: start_of(raw.xattr_block.get()),
             root: InodeId::in_image(0),

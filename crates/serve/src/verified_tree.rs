@@ -389,6 +389,10 @@ impl Tree for VerifiedTree {
         self.tree.will_need(node, offset, len);
     }
 
+    fn will_walk(&self) {
+        self.tree.will_walk();
+    }
+
     fn extent(&self, node: NodeId, offset: u64) -> Result<Extent, Error> {
         self.recorded(node, offset, self.tree.extent(node, offset))
     }

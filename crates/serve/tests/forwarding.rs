@@ -106,6 +106,10 @@ impl Tree for Noting {
         self.note("will_need", ());
     }
 
+    fn will_walk(&self) {
+        self.note("will_walk", ());
+    }
+
     fn extent(&self, _: NodeId, _: u64) -> Result<Extent, Error> {
         self.note("extent", Err(Error::PastEnd))
     }
@@ -131,6 +135,7 @@ fn call_all(tree: &dyn Tree) {
     let _ = tree.xattr(root, name);
     let _ = tree.measure(root);
     tree.will_need(root, 0, 1);
+    tree.will_walk();
     let _ = tree.extent(root, 0);
 }
 
@@ -141,7 +146,7 @@ fn each_method_reaches_the_tree() {
     let take = || mem::take(&mut *noted.lock().unwrap());
     call_all(&tree);
     let called = take();
-    assert_eq!(called.len(), 18);
+    assert_eq!(called.len(), 19);
     call_all(&VerifiedTree::new(Box::new(tree), None, Arc::default()));
     assert_eq!(take(), called);
 }

@@ -103,6 +103,9 @@ pub trait Tree: Send + Sync {
         let _ = (node, offset, len);
     }
 
+    /// A hint that names and attributes of files anywhere will be looked up soon. Returns without waiting, and ignores failures.
+    fn will_walk(&self) {}
+
     /// The target of a symbolic link, in `scratch`: 1 to 4095 bytes without NUL.
     ///
     /// # Errors

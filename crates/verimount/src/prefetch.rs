@@ -9,7 +9,8 @@ use crate::{Content, Error, fault::Fault, file::CHUNK};
 pub enum Prefetch {
     /// Nothing.
     None,
-    /// The Merkle tree without its lowest level, so that later reads wait for fewer requests.
+    /// The Merkle tree without its lowest level, and where an image most likely has its inodes, so that later reads wait for
+    /// fewer requests.
     #[default]
     Metadata,
     /// Everything, in the background, so that the cache has it when it is full.
@@ -46,6 +47,9 @@ impl Content {
         }
         if what != Prefetch::None {
             reader.will_need_tree();
+            if let Ok(Some(tree)) = self.tree() {
+                tree.will_walk();
+            }
         }
         if what == Prefetch::All {
             let reader = ReadAhead::new(reader.clone());

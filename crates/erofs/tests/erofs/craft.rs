@@ -69,6 +69,8 @@ pub(crate) struct Builder {
     block_bits: u8,
     pub(crate) incompatible: u32,
     pub(crate) extra_devices: u16,
+    /// How many inodes the superblock tells of.
+    pub(crate) inodes: u64,
 }
 
 impl Builder {
@@ -78,6 +80,7 @@ impl Builder {
             block_bits,
             incompatible: 0,
             extra_devices: 0,
+            inodes: 0,
         }
     }
 
@@ -153,6 +156,7 @@ impl Builder {
         put(1024 + 0x08, &1_u32.to_le_bytes());
         put(1024 + 0x0c, &[self.block_bits]);
         put(1024 + 0x0e, &(ROOT as u16).to_le_bytes());
+        put(1024 + 0x10, &self.inodes.to_le_bytes());
         put(1024 + 0x24, &blocks.to_le_bytes());
         put(1024 + 0x50, &self.incompatible.to_le_bytes());
         put(1024 + 0x56, &self.extra_devices.to_le_bytes());

@@ -38,3 +38,19 @@ fn what_will_be_read_is_announced() {
     tree.will_need(NodeId::ROOT, 0, 1);
     assert_eq!(source.take_events(), []);
 }
+
+#[test]
+fn inodes_are_announced_no_further_than_the_image_goes() {
+    let mut builder = Builder::new(12);
+    let file = builder.file(&noise(50_000, 1));
+    for inodes in [2, u64::MAX] {
+        builder.inodes = inodes;
+        let image = builder.clone().finish(&[(b"file", file, FILE)]);
+        let announced = inodes.saturating_mul(96).min(image.len() as u64);
+        let source = Arc::new(Watched::new(image));
+        let tree = ErofsTree::open(source.clone(), Vec::new()).unwrap();
+        source.take_events();
+        tree.will_walk();
+        assert_eq!(source.take_events(), [(WatchedEvent::Hint, 0..announced)]);
+    }
+}
