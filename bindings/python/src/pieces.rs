@@ -14,7 +14,8 @@ pub(crate) const PIECE: usize = 1 << 20;
 /// The most threads of a read.
 const MOST: usize = 16;
 
-/// How many threads a large read has: for each processor one that hashes, and one that waits for storage. Called when this module is loaded, as a child must not wait for one that asks.
+/// How many threads a large read has: for each processor one that hashes, and one that waits for storage. Called when this module
+/// is loaded, as a child must not wait for one that asks.
 pub(crate) fn most_threads() -> usize {
     static MOST_THREADS: OnceLock<usize> = OnceLock::new();
     *MOST_THREADS.get_or_init(|| {
