@@ -40,6 +40,10 @@ pub(crate) struct Sizes {
     pub(crate) volumes: &'static [u64],
     /// Mounts of one image on a web server at the same time.
     pub(crate) shared_mounts: usize,
+    /// Bytes of each of the 20 files of a model of which one is replaced.
+    pub(crate) shard: u64,
+    /// Whether trees are fetched from Debian and PyPI.
+    pub(crate) fetches: bool,
     /// The most bytes of disk that everything takes.
     pub(crate) disk: u64,
 }
@@ -62,6 +66,8 @@ impl Sizes {
         mirrored: &[1_000, 10_000, 100_000, 1_000_000],
         volumes: &[1 << 30, 32 << 30, 1 << 40],
         shared_mounts: 50,
+        shard: 512 << 20,
+        fetches: true,
         disk: 10 << 30,
     };
 
@@ -81,6 +87,8 @@ impl Sizes {
         mirrored: &[10, 100],
         volumes: &[16 << 20, 64 << 20],
         shared_mounts: 5,
+        shard: 1 << 20,
+        fetches: false,
         disk: 1 << 29,
     };
 
@@ -173,7 +181,7 @@ impl Random {
         smallest + self.next() % smallest
     }
 
-    fn write_noise(&mut self, to: &mut impl Write, bytes: u64) -> Result<()> {
+    pub(crate) fn write_noise(&mut self, to: &mut impl Write, bytes: u64) -> Result<()> {
         for _ in 0..bytes / 8 {
             to.write_all(&self.next().to_le_bytes())?;
         }

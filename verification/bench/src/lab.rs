@@ -96,16 +96,7 @@ impl Lab {
         sizes: Sizes,
         older: Option<&Path>,
     ) -> Result<Self> {
-        let space = rustix::fs::statvfs(parent)
-            .with_context(|| format!("looking at {}", parent.display()))?;
-        let free = space.f_bavail.saturating_mul(space.f_frsize);
-        ensure!(
-            free >= sizes.disk,
-            "{} has {} MiB free, and {} are needed; choose another folder with --dir",
-            parent.display(),
-            free >> 20,
-            sizes.disk >> 20,
-        );
+        ensure_free(parent, sizes.disk)?;
         let built = workspace::build_verimount()?;
         // Another user must be able to read here, and to run the program, which may be in a private home.
         let folder = tempfile::Builder::new()
@@ -140,6 +131,11 @@ impl Lab {
     /// A path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Checks that so many bytes of disk are left.
+    pub(crate) fn ensure_free(&self, bytes: u64) -> Result<()> {
+        ensure_free(self.folder.path(), bytes)
     }
 
     /// Creates a folder in the folder, which everybody can read. It is removed with its contents on drop.
@@ -236,6 +232,20 @@ impl Lab {
         // A mounted file is cached twice: as the mount's file and as the image.
         cache::make_cold(2 * bytes + (256 << 20))
     }
+}
+
+fn ensure_free(folder: &Path, bytes: u64) -> Result<()> {
+    let space =
+        rustix::fs::statvfs(folder).with_context(|| format!("looking at {}", folder.display()))?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    ensure!(
+        free >= bytes,
+        "{} has {} MiB free, and {} are needed; choose another folder with --dir",
+        folder.display(),
+        free >> 20,
+        bytes >> 20,
+    );
+    Ok(())
 }
 
 fn readable_by_all() -> fs::Permissions {

@@ -22,10 +22,12 @@ mod plot;
 mod remote;
 mod report;
 mod requirement;
+mod resident;
 mod rounds;
 mod seeds;
 mod table;
 mod tree;
+mod updates;
 mod volumes;
 
 use std::{
@@ -127,8 +129,12 @@ enum Name {
     Images,
     /// Images on a web server, here and far away, compared with other programs that read over HTTP
     Remote,
+    /// Files that a mount keeps in memory, compared with plain ones
+    Resident,
     /// The tables of 2020: tree read-ahead, the block size of romfs, tags that are not read back
     Seeds,
+    /// Newer images where an older one is here: what is new, and what fetching it takes
+    Updates,
     /// Volumes: requests, speed, checking, and a file system on a loop device
     Volumes,
 }
@@ -149,7 +155,9 @@ impl Benchmark {
     const GROWTH: Self = Self::new("growth", growth::run);
     const IMAGES: Self = Self::new("images", images::run);
     const REMOTE: Self = Self::new("remote", remote::run);
+    const RESIDENT: Self = Self::new("resident", resident::run);
     const SEEDS: Self = Self::new("seeds", seeds::run);
+    const UPDATES: Self = Self::new("updates", updates::run);
     const VOLUMES: Self = Self::new("volumes", volumes::run);
 
     const ALL: &[Self] = &[
@@ -160,6 +168,8 @@ impl Benchmark {
         Self::DAEMONS,
         Self::GROWTH,
         Self::REMOTE,
+        Self::RESIDENT,
+        Self::UPDATES,
     ];
 
     const fn new(title: &'static str, run: fn(&Lab, &mut Report) -> Result<()>) -> Self {
@@ -176,7 +186,9 @@ impl Name {
             Self::Growth => &[Benchmark::GROWTH],
             Self::Images => &[Benchmark::IMAGES],
             Self::Remote => &[Benchmark::REMOTE],
+            Self::Resident => &[Benchmark::RESIDENT],
             Self::Seeds => &[Benchmark::SEEDS],
+            Self::Updates => &[Benchmark::UPDATES],
             Self::Volumes => &[Benchmark::VOLUMES],
         }
     }

@@ -3,13 +3,13 @@
 pub(crate) mod delay;
 mod everything;
 mod in_order;
-mod link;
+pub(crate) mod link;
 mod memory;
 mod processor_time;
 mod python;
 mod random;
 mod round_trips;
-mod server;
+pub(crate) mod server;
 mod shared;
 mod subjects;
 mod walk;
@@ -42,7 +42,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The time to the far server and back.
-const FAR: Duration = Duration::from_millis(40);
+pub(crate) const FAR: Duration = Duration::from_millis(40);
 
 /// How long a file is read. What takes longer is not read to its end.
 const LONGEST_READ: Duration = Duration::from_secs(30);
@@ -234,7 +234,7 @@ impl Reading {
 }
 
 /// Waits until a process is ready.
-fn wait_for(what: &str, process: &mut Child, is_ready: impl Fn() -> bool) -> Result<()> {
+pub(crate) fn wait_for(what: &str, process: &mut Child, is_ready: impl Fn() -> bool) -> Result<()> {
     let start = Instant::now();
     while !is_ready() {
         if let Some(status) = process.try_wait()? {
@@ -249,6 +249,6 @@ fn wait_for(what: &str, process: &mut Child, is_ready: impl Fn() -> bool) -> Res
 }
 
 /// A port that nobody uses now.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("0.0.0.0:0")?.local_addr()?.port())
 }

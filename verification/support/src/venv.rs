@@ -34,6 +34,12 @@ impl Venv {
         Self::with(&["--system-site-packages"], python, folder)
     }
 
+    /// The one that is in this folder.
+    #[must_use]
+    pub const fn at(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
     fn with(options: &[&str], python: &Path, folder: &Path) -> Result<Self> {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;

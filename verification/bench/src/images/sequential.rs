@@ -14,7 +14,6 @@ const CAT: &str = "cat";
 const OPENSSL: &str = "openssl dgst -sha256";
 const IMAGE: &str = "verimount, image";
 const FILE: &str = "verimount, sealed file";
-const RESIDENT: &str = "verimount, image, resident";
 const BY_USER: &str = "verimount, image, ordinary user";
 
 /// Reading an uncached file from start to end.
@@ -30,17 +29,12 @@ pub(super) fn cold(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> 
             seconds(Command::new(program).args(args).arg(&large.plain))
         }
     };
-    let mounted = |source, user| move || cold_cat(lab, large, source, user, &[]);
-    let resident = resident(large);
+    let mounted = |source, user| move || cold_cat(lab, large, source, user);
     let samples = Contest::default()
         .variant(CAT, plain("cat", &[]))
         .variant(OPENSSL, plain("openssl", &["dgst", "-sha256"]))
         .variant(IMAGE, mounted(&large.image, User::Caller))
         .variant(FILE, mounted(&large.sealed, User::Caller))
-        .variant(RESIDENT, || {
-            let options = resident.each_ref().map(String::as_str);
-            cold_cat(lab, large, &large.image, User::Caller, &options)
-        })
         .variant(BY_USER, mounted(&large.image, User::Nobody))
         .run_in(lab)?;
     report.times(&title, &samples, Compare::Speed { bytes: large.bytes })?;
@@ -70,21 +64,8 @@ fn require(report: &mut Report, samples: &Samples) -> Result<()> {
     Ok(())
 }
 
-/// The options by which the large file is kept in memory.
-fn resident(large: &Large) -> [String; 4] {
-    let limit = large.bytes.next_multiple_of(4096).to_string();
-    let options = ["--resident", "all", "--resident-limit", &limit];
-    options.map(str::to_owned)
-}
-
-fn cold_cat(
-    lab: &Lab,
-    large: &Large,
-    source: &Sealed,
-    user: User,
-    options: &[&str],
-) -> Result<f64> {
-    let mount = source.mount(lab, user, options)?;
+fn cold_cat(lab: &Lab, large: &Large, source: &Sealed, user: User) -> Result<f64> {
+    let mount = source.mount(lab, user, &[])?;
     let file = mount.path().join(Large::NAME);
     lab.make_cold(large.bytes)?;
     let seconds = seconds(user.command("cat").arg(&file))?;
@@ -95,22 +76,15 @@ fn cold_cat(
 
 /// Reading a file again that the page cache holds.
 pub(super) fn warm(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> {
-    let mounted = |options: &[&str]| {
-        let mount = large.image.mount(lab, User::Caller, options)?;
-        let file = mount.path().join(Large::NAME);
-        ensure_same_file(User::Caller, &large.plain, &file)?;
-        warm_cat(&file)
-    };
-    let resident = resident(large);
-    let mut contest = Contest::default()
+    let samples = Contest::default()
         .variant(CAT, || warm_cat(&large.plain))
-        .variant(IMAGE, || mounted(&[]));
-    if lab.is_root() {
-        contest = contest.variant(RESIDENT, || {
-            mounted(&resident.each_ref().map(String::as_str))
-        });
-    }
-    let samples = contest.run_in(lab)?;
+        .variant(IMAGE, || {
+            let mount = large.image.mount(lab, User::Caller, &[])?;
+            let file = mount.path().join(Large::NAME);
+            ensure_same_file(User::Caller, &large.plain, &file)?;
+            warm_cat(&file)
+        })
+        .run_in(lab)?;
     let title = format!("Warm `cat` of {}", large.size());
     report.times(&title, &samples, Compare::Speed { bytes: large.bytes })?;
     let ratio = samples.ratio(CAT, IMAGE)?;
@@ -120,14 +94,6 @@ pub(super) fn warm(lab: &Lab, report: &mut Report, large: &Large) -> Result<()> 
         "x",
         ratio,
     );
-    if lab.is_root() {
-        report.require(
-            "warm cat, resident: speed / plain cat",
-            Bar::AtLeast(1.5),
-            "x",
-            samples.ratio(CAT, RESIDENT)?,
-        );
-    }
     Ok(())
 }
 

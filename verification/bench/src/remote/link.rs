@@ -14,7 +14,7 @@ use verimount_support::command;
 use super::{free_port, wait_for};
 
 /// The bits of a second on the link, with all headers.
-pub(super) const BITS_PER_SECOND: f64 = 1e9;
+pub(crate) const BITS_PER_SECOND: f64 = 1e9;
 
 /// How the names of namespaces begin, before the id of the process.
 const PREFIX: &str = "verimount-bench-";
@@ -23,17 +23,17 @@ const PREFIX: &str = "verimount-bench-";
 const NAMESPACES: &str = "/run/netns";
 
 /// A namespace behind a link of [`BITS_PER_SECOND`] towards here.
-pub(super) struct Link {
+pub(crate) struct Link {
     name: String,
 }
 
 impl Link {
     /// The address of the other machine. Its network is reserved for benchmarks (RFC 2544).
-    pub(super) const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2));
+    pub(crate) const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 18, 0, 2));
 
     /// # Errors
     /// The kernel or the privileges for it are missing, or the addresses are in use.
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         remove_those_of_killed()?;
         let id = process::id();
         let link = Self {
@@ -62,7 +62,7 @@ impl Link {
     }
 
     /// A command with a program on the other machine, which has the same files.
-    pub(super) fn inside(&self, program: &str) -> Command {
+    pub(crate) fn inside(&self, program: &str) -> Command {
         let mut nsenter = Command::new("nsenter");
         nsenter.arg(format!("--net={NAMESPACES}/{}", self.name));
         nsenter.args(["--", program]);
@@ -97,14 +97,14 @@ fn run(program: &str, arguments: &str) -> Result<()> {
 }
 
 /// A proxy on the other machine, through which everything takes its time. It is ended when this is dropped.
-pub(super) struct Delay {
+pub(crate) struct Delay {
     process: Child,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Delay {
     /// Passes connections on to `to`, with a round trip of `time`.
-    pub(super) fn start(link: &Link, to: SocketAddr, time: Duration) -> Result<Self> {
+    pub(crate) fn start(link: &Link, to: SocketAddr, time: Duration) -> Result<Self> {
         let address = SocketAddr::new(Link::THERE, free_port()?);
         let program = env::current_exe()?;
         let mut delay = link.inside(program.to_str().unwrap_or_default());

@@ -18,24 +18,24 @@ use super::{PATIENCE, free_port, wait_for};
 use crate::lab::Lab;
 
 /// nginx, which serves a folder. It is ended when this is dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     process: Child,
     /// Its own files.
     folder: TempDir,
     /// Where it is reached by HTTP.
-    pub(super) http: SocketAddr,
+    pub(crate) http: SocketAddr,
     /// Where it is reached by HTTPS.
-    pub(super) https: SocketAddr,
+    pub(crate) https: SocketAddr,
     /// A cache in front of it, as those of content delivery networks.
-    pub(super) cached: SocketAddr,
+    pub(crate) cached: SocketAddr,
 }
 
 /// What a server was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Answered {
-    pub(super) requests: u64,
+pub(crate) struct Answered {
+    pub(crate) requests: u64,
     /// The bytes of the answers' bodies.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// The file name of its certificate.
@@ -45,7 +45,7 @@ const LOG: &str = "answers.log";
 
 impl Server {
     /// Serves `files` at an address; `nginx` is the command that starts it on the machine with this address.
-    pub(super) fn start(
+    pub(crate) fn start(
         lab: &Lab,
         files: &Path,
         address: IpAddr,
@@ -76,13 +76,13 @@ impl Server {
     }
 
     /// The certificate that clients must know.
-    pub(super) fn certificate(&self) -> PathBuf {
+    pub(crate) fn certificate(&self) -> PathBuf {
         self.folder.path().join(CERTIFICATE)
     }
 
     /// What it has answered since this was asked last, after all connections have ended: only then its log is
     /// complete.
-    pub(super) fn take_answered(&self) -> Result<Answered> {
+    pub(crate) fn take_answered(&self) -> Result<Answered> {
         let start = Instant::now();
         while self.connections()? > 1 {
             ensure!(

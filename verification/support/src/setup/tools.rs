@@ -45,7 +45,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 60] = [
+pub(super) const TOOLS: [Tool; 62] = [
     tool(
         "getfattr",
         "attr",
@@ -78,6 +78,12 @@ pub(super) const TOOLS: [Tool; 60] = [
         "is the shell of a guest that boots",
     ),
     tool(
+        "casync",
+        "casync",
+        &[Bench],
+        "is what fetching changes is compared with",
+    ),
+    tool(
         "cpio",
         "cpio",
         &[KernelTest],
@@ -104,7 +110,7 @@ pub(super) const TOOLS: [Tool; 60] = [
     tool(
         "debootstrap",
         "debootstrap",
-        &[Installation],
+        &[Bench, Installation],
         "makes a fresh minimal Debian",
     ),
     tool(
@@ -355,8 +361,14 @@ pub(super) const TOOLS: [Tool; 60] = [
     tool(
         "rsync",
         "rsync",
-        &[Test],
-        "compares trees with everything that files have",
+        &[Bench, Test],
+        "compares trees with everything that files have, and fetches what changed",
+    ),
+    tool(
+        "zsync",
+        "zsync",
+        &[Bench],
+        "is what fetching changes is compared with",
     ),
     tool("time", "time", &[Bench], "measures the memory of a program"),
     tool(
