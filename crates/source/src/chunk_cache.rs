@@ -1,6 +1,7 @@
 use std::{
     collections::VecDeque,
     num::NonZeroUsize,
+    ops::Range,
     sync::Arc,
     thread::{self, JoinHandle},
 };
@@ -12,7 +13,7 @@ use crate::{AlignedBuf, ReadAt, ReadError, Scratch, announced::Announced, check_
 /// Unit of reading and keeping, in bytes.
 const CHUNK: u64 = 1 << 20;
 
-/// Reads of at least this many bytes bypass the chunks: their reader reads ahead already.
+/// Reads of at least this many bytes bypass the chunks that are not read yet: their reader reads ahead already.
 const LARGE_READ: usize = 512 << 10;
 
 /// How many chunks are read ahead of a reader.
@@ -109,6 +110,51 @@ impl ChunkCache {
         }
     }
 
+    /// Reads from the source what is in no chunk. Without chunks nothing is copied.
+    fn read_large<'s>(
+        &self,
+        scratch: &'s mut Scratch,
+        offset: u64,
+        len: usize,
+    ) -> Result<&'s [u8], ReadError> {
+        let source = &self.shared.source;
+        let wanted = offset..offset + len as u64;
+        let numbers = offset / CHUNK..wanted.end.div_ceil(CHUNK);
+        let chunks = numbers.filter_map(|number| Some((number, self.for_large(number, &wanted)?)));
+        let chunks: Vec<_> = chunks.collect();
+        if chunks.is_empty() {
+            return source.read_borrowed(scratch, offset, len);
+        }
+        let (mut rest, mut at) = (scratch.grown(len), offset);
+        for (number, bytes) in chunks {
+            let part = overlap(&wanted, number);
+            let (before, behind) = rest.split_at_mut((part.start - at) as usize);
+            let (here, behind) = behind.split_at_mut((part.end - part.start) as usize);
+            if !before.is_empty() {
+                source.read_exact_at(before, at)?;
+            }
+            here.copy_from_slice(&bytes.as_slice()[(part.start % CHUNK) as usize..][..here.len()]);
+            (rest, at) = (behind, part.end);
+        }
+        if !rest.is_empty() {
+            source.read_exact_at(rest, at)?;
+        }
+        Ok(scratch.grown(len))
+    }
+
+    /// The chunk with this number for a reader that wants this range. If it wants all of a chunk that no thread has begun to read,
+    /// none will: to read it into the reader's memory saves a copy.
+    fn for_large(&self, number: u64, wanted: &Range<u64>) -> Option<Arc<AlignedBuf>> {
+        let mut state = self.shared.state.lock();
+        let part = overlap(wanted, number);
+        let is_whole = part.end - part.start == CHUNK;
+        if is_whole && state.queue.contains(&number) {
+            state.forget(number);
+            return None;
+        }
+        self.chunk(number, state)
+    }
+
     /// Queues the chunks after the one with the byte before `end`, if the reader will go on and as far as there is room.
     fn request_after(&self, end: u64) -> MutexGuard<'_, State> {
         let number = (end - 1) / CHUNK;
@@ -118,7 +164,8 @@ impl ChunkCache {
             until => until / CHUNK,
         };
         for next in number + 1..chunks.min(number + 1 + DEPTH) {
-            if !state.has(next) {
+            // One that is there stays there until the reader comes to it.
+            if state.find(next).is_none() {
                 if !state.make_room() {
                     break;
                 }
@@ -152,7 +199,10 @@ impl ReadAt for ChunkCache {
     ) -> Result<&'s [u8], ReadError> {
         check_range(offset, len, self.size())?;
         let source = &self.shared.source;
-        if len == 0 || len >= LARGE_READ {
+        if len >= LARGE_READ {
+            return self.read_large(scratch, offset, len);
+        }
+        if len == 0 {
             return source.read_borrowed(scratch, offset, len);
         }
         let last = offset + len as u64 - 1;
@@ -186,6 +236,12 @@ impl ReadAt for ChunkCache {
         }
         self.shared.source.will_reach(offset, len);
     }
+}
+
+/// The bytes of a range that are in a chunk.
+fn overlap(range: &Range<u64>, number: u64) -> Range<u64> {
+    let start = number * CHUNK;
+    range.start.max(start)..range.end.min(start + CHUNK)
 }
 
 impl Drop for ChunkCache {
@@ -251,10 +307,6 @@ impl State {
         self.chunks.iter().position(|(own, _)| *own == number)
     }
 
-    fn has(&self, number: u64) -> bool {
-        self.position(number).is_some()
-    }
-
     /// A chunk, which becomes the most recently used.
     fn find(&mut self, number: u64) -> Option<Chunk> {
         let chunk = self.chunks.remove(self.position(number)?);
@@ -284,6 +336,13 @@ impl State {
             self.recycled.push(bytes);
         }
         true
+    }
+
+    /// Removes a chunk that no thread has begun to read.
+    fn forget(&mut self, number: u64) {
+        self.queue.retain(|queued| *queued != number);
+        self.chunks.retain(|(own, _)| *own != number);
+        self.check();
     }
 
     fn settle(&mut self, number: u64, read: Option<AlignedBuf>) {

@@ -89,6 +89,44 @@ fn large_and_random_reads_are_left_alone() {
 }
 
 #[test]
+fn a_large_read_takes_what_was_read_ahead() {
+    let bytes = bytes(20 * MB);
+    let slow = Slow::new(bytes.clone(), Duration::from_millis(2));
+    let counted = Arc::new(Counting::new(slow));
+    let source = in_chunks(counted.clone());
+    // As small files in order, which are followed by a large one.
+    read_in_order(&source, &bytes[..5 * MB], 0, 64 << 10);
+    // The reader is two chunks ahead; the last one may still be queued.
+    let mut large = vec![0; 4 * MB];
+    source
+        .read_exact_at(&mut large, (9 * MB / 2) as u64)
+        .unwrap();
+    assert_eq!(large, bytes[9 * MB / 2..][..4 * MB]);
+    let once = counted.counts().bytes;
+    // Only what was read before the reader was known to go on may be read again, with its chunk.
+    assert!(once < (9 * MB) as u64, "{once}");
+}
+
+#[test]
+fn what_is_ahead_of_a_slow_reader_stays() {
+    let bytes = bytes(100 * MB);
+    let counted = Arc::new(Counting::new(bytes.clone()));
+    let source = in_chunks(counted.clone());
+    let piece = 64 << 10;
+    read_in_order(&source, &bytes[..MB], 0, piece);
+    // As inodes and contents that are read in turns: in all, more than is kept.
+    for turn in 0..12 {
+        let fast = (40 + 4 * turn) * MB;
+        read_in_order(&source, &bytes[..fast + 4 * MB], fast, piece);
+        let slow = MB + turn * piece;
+        read_in_order(&source, &bytes[..slow + piece], slow, piece);
+    }
+    // The fast one has read 48 MiB, the slow one less than 2, and each has up to two chunks more.
+    let read = counted.counts().bytes;
+    assert!(read < (55 * MB) as u64, "{read}");
+}
+
+#[test]
 fn many_readers_at_once() {
     let bytes = bytes(30 * MB);
     let source = in_chunks(Arc::new(bytes.clone()));
