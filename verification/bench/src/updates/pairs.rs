@@ -133,7 +133,7 @@ fn debian(lab: &Lab) -> Result<Vec<Pair>> {
 
 /// An environment with packages of numbers, in a release and a later one.
 fn python(lab: &Lab) -> Result<Vec<Pair>> {
-    const OLD: &[&str] = &["numpy==2.2.0", "pandas==2.2.2", "requests==2.32.0"];
+    const OLD: &[&str] = &["numpy==2.2.0", "pandas==2.2.2", "requests==2.32.2"];
     const NEW: &[&str] = &["numpy==2.2.1", "pandas==2.2.3", "requests==2.32.3"];
     let [old, new] = ["python", "python-new"].map(|name| lab.path(name));
     Venv::new(Path::new(venv::SYSTEM), &old)?.install(OLD, &[])?;
