@@ -66,7 +66,7 @@ impl Sizes {
         mirrored: &[1_000, 10_000, 100_000, 1_000_000],
         volumes: &[1 << 30, 32 << 30, 1 << 40],
         shared_mounts: 50,
-        shard: 512 << 20,
+        shard: 256 << 20,
         fetches: true,
         disk: 10 << 30,
     };
