@@ -7,8 +7,8 @@ use verimount_source::GRANULE;
 /// How many bytes more than needed are fetched to save requests, in percent.
 const SURPLUS: u128 = 15;
 
-/// What opening a file fetches at most besides its tree: its beginning, what is near its end, and the seal around the tree.
-const OPENING: u64 = 4 * GRANULE;
+/// What opening a file fetches at most besides its tree: its beginning, what is near its end, and the granules around the tree.
+const OPENING: u64 = 8 * GRANULE;
 
 /// Runs of blocks, in order and without touching each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
