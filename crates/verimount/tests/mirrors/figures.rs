@@ -28,7 +28,7 @@ impl Figures {
             && self.healed > self.sequences
             && self.repaired > 0
             && self.damaged > self.sequences
-            && self.ill_answers > self.sequences / 10
+            && self.ill_answers > self.sequences / 4
             && self.flipped > 0;
         assert!(all_happened || self.sequences < 20, "{self}");
     }

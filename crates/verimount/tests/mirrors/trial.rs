@@ -45,6 +45,7 @@ struct Trial<'a> {
 /// Tries the sequence of this seed.
 pub(crate) fn trial(seed: u64, image: &Arc<Image>, doing: &Doing) -> Figures {
     let mut trial = Trial::new(seed, image, doing);
+    trial.fall_ill();
     for _ in 0..4 + trial.random.below(10) {
         trial.step();
     }
