@@ -112,8 +112,13 @@ pub(crate) fn bytes_label(bytes: u64) -> String {
 
 /// Writes a file that cannot be compressed.
 pub(crate) fn write_file(path: &Path, bytes: u64) -> Result<()> {
+    write_one_of_many(path, bytes, bytes)
+}
+
+/// Writes a file that cannot be compressed, and for each `seed` another one.
+pub(crate) fn write_one_of_many(path: &Path, bytes: u64, seed: u64) -> Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut random = Random::new(bytes);
+    let mut random = Random::new(seed);
     random.write_noise(&mut file, bytes)?;
     file.into_inner()?.sync_all()?;
     Ok(())
@@ -181,7 +186,7 @@ impl Random {
         smallest + self.next() % smallest
     }
 
-    pub(crate) fn write_noise(&mut self, to: &mut impl Write, bytes: u64) -> Result<()> {
+    fn write_noise(&mut self, to: &mut impl Write, bytes: u64) -> Result<()> {
         for _ in 0..bytes / 8 {
             to.write_all(&self.next().to_le_bytes())?;
         }

@@ -27,11 +27,8 @@ const MOST_BYTES: f64 = 1.15;
 /// The largest image for zsync, in bytes: of 10 GiB it took more than ten minutes of processor time, for 2.6 million blocks.
 const MOST_FOR_ZSYNC: u64 = 2 << 30;
 
-/// Requests that open an image and begin to fetch its tree.
-const OPENING: u64 = 5;
-
-/// The most bytes of a request: several that follow each other are under way together.
-const MOST_OF_REQUEST: u64 = 16 << 20;
+/// Requests that open an image and fetch its tree.
+const OPENING: u64 = 3;
 
 /// A way to fetch it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -295,7 +292,6 @@ fn require(report: &mut Report, site: &Site<'_>, images: &Images, bytes: Spread,
         bytes.times(needed.recip()),
     );
     let text = format!("{}, {}: requests", images.title, site.name);
-    let difference = &images.difference;
-    let most = difference.requests + OPENING + difference.needed() / MOST_OF_REQUEST;
+    let most = images.difference.requests + OPENING;
     report.require(&text, Bar::AtMost(most as f64), "", requests);
 }

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    io::BufWriter,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -13,7 +12,7 @@ use verimount_support::{
     venv::{self, Venv},
 };
 
-use crate::{data::Random, lab::Lab, report::Report};
+use crate::{data, lab::Lab, report::Report};
 
 /// Two releases of a tree.
 pub(super) struct Pair {
@@ -78,21 +77,14 @@ fn model(lab: &Lab) -> Result<Vec<Pair>> {
     }
     for number in 0..SHARDS {
         let name = format!("model-{number:05}.safetensors");
-        write_shard(lab, &old.join(&name), number)?;
+        data::write_one_of_many(&old.join(&name), lab.sizes.shard, number)?;
         match number {
-            7 => write_shard(lab, &new.join(&name), SHARDS)?,
+            7 => data::write_one_of_many(&new.join(&name), lab.sizes.shard, SHARDS)?,
             _ => fs::hard_link(old.join(&name), new.join(&name))?,
         }
     }
     let name = "model of 20 files, one replaced";
     Ok(vec![Pair::new(name, old, new, false)?])
-}
-
-fn write_shard(lab: &Lab, path: &Path, seed: u64) -> Result<()> {
-    let mut file = BufWriter::with_capacity(1 << 20, fs::File::create(path)?);
-    Random::new(seed).write_noise(&mut file, lab.sizes.shard)?;
-    file.into_inner()?.sync_all()?;
-    Ok(())
 }
 
 /// The release of Debian as it first was on the installation medium, with some of its packages upgraded, and with all.
