@@ -4,7 +4,7 @@ mod fetched;
 mod file_copy;
 mod share;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, ptr, sync::Arc};
 
 use verimount_remote::registry::{BlobDigest, Descriptor};
 use verimount_source::ReadAt;
@@ -206,49 +206,57 @@ impl Places<'_> {
     fn find(&self, options: &OpenOptions) -> Result<(Remote, Option<Remote>), Error> {
         let there = self.there;
         let content: OpenFile = |place| Ok(place.content()?.0);
-        let remote = |open, size, digest| -> Result<_, Error> {
-            Ok(Remote {
-                at: self.all[0].location().clone(),
-                source: self.source(open, size, options)?,
-                digest,
-            })
-        };
         if let Some((FarLocation::Registry(_), found)) = there.manifest()? {
-            let layer = |open, layer: &Descriptor| remote(open, layer.size, Some(layer.digest));
+            let layer = |open, layer: &Descriptor| {
+                self.remote(open, None, layer.size, Some(layer.digest), options)
+            };
             let (data, seal) = found.layers();
             let seal = seal.map(|seal| layer(open_seal, seal)).transpose()?;
             return Ok((layer(content, data)?, seal));
         }
+        let file = |open, opened: Arc<dyn ReadAt>| {
+            let size = opened.size();
+            self.remote(open, Some(opened), size, None, options)
+        };
         let (source, _) = there.content()?;
-        let size = source.size();
-        let sidecar = match self.accepted.find(there, source)? {
+        let sidecar = match self.accepted.find(there, source.clone())? {
             OpenedSeal::FsVerity(sealed) if sealed.layout() == SealLayout::Appended => None,
             OpenedSeal::FsVerity(_) => there.sidecar()?.or(there.location().sidecar()),
             OpenedSeal::DmVerity { .. } => there.hash_area()?.0,
         };
         let seal = match sidecar {
-            Some(at) => Some(remote(open_seal, there.file(&at)?.size(), None)?),
+            Some(at) => Some(file(open_seal, there.file(&at)?)?),
             None => None,
         };
-        Ok((remote(content, size, None)?, seal))
+        Ok((file(content, source)?, seal))
     }
 
-    /// A file as the first place has it, or others if that fails to send it.
-    fn source(
+    /// A file as the first place has it, or others if that fails to send it. `opened` is the one of the place that says what
+    /// the content is, if that was opened already.
+    fn remote(
         &self,
         open: OpenFile,
+        opened: Option<Arc<dyn ReadAt>>,
         size: u64,
+        digest: Option<BlobDigest>,
         options: &OpenOptions,
-    ) -> Result<Arc<dyn ReadAt>, Error> {
-        if let [place] = self.all {
-            return open(place);
-        }
-        let copies = self
-            .all
-            .iter()
-            .map(|place| -> Arc<dyn ReadAt> { Arc::new(FileCopy::new(place.clone(), open, size)) });
-        let mirrors = mirrors_of(self.all, options);
-        Ok(Arc::new(mirrors.part("file", copies.collect())))
+    ) -> Result<Remote, Error> {
+        let source = match (self.all, opened) {
+            ([place], Some(opened)) if ptr::eq(&**place, self.there) => opened,
+            ([place], _) => open(place)?,
+            (places, _) => {
+                let copy = |place: &Arc<Place>| -> Arc<dyn ReadAt> {
+                    Arc::new(FileCopy::new(place.clone(), open, size))
+                };
+                let mirrors = mirrors_of(places, options);
+                Arc::new(mirrors.part("file", places.iter().map(copy).collect()))
+            }
+        };
+        Ok(Remote {
+            at: self.all[0].location().clone(),
+            source,
+            digest,
+        })
     }
 }
 
