@@ -1,4 +1,7 @@
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use verimount_source::{ReadAt, Scratch};
 use verimount_tree::FileType;
@@ -34,6 +37,8 @@ pub(crate) struct Image {
     pub(crate) sums: AllSums,
     pub(crate) work: Counters,
     metadata: Metadata,
+    /// Where the first data begins that an inode before it has, of all that were read.
+    first_data: AtomicU64,
 }
 
 impl Image {
@@ -52,6 +57,7 @@ impl Image {
             clusters: Clusters::default(),
             sums: AllSums::default(),
             work: Counters::default(),
+            first_data: AtomicU64::new(u64::MAX),
             superblock,
         };
         image
@@ -74,6 +80,15 @@ impl Image {
             .min(MOST_ANNOUNCED)
             .min(image.size().saturating_sub(start));
         image.will_need(start, len);
+    }
+
+    /// Notes that the file of an inode at `inode` has its data at `data`. Most images have all inodes before that, and who reads
+    /// them does not go on over it.
+    pub(crate) fn note_data(&self, inode: Address, data: u64) {
+        let is_behind = inode.space == Space::Image && inode.at < data;
+        if is_behind && data < self.first_data.fetch_min(data, Ordering::Relaxed) {
+            self.devices.image().will_stop(data);
+        }
     }
 
     /// The `len` bytes of metadata at `address`. `len` must have a limit.

@@ -80,7 +80,11 @@ impl Image {
             0 => Common::of_compact(&compact, self),
             _ => Common::of_extended(&self.structure(at)?),
         };
-        common.inode(id, at, self.superblock.block_size)
+        let inode = common.inode(id, at, self.superblock.block_size)?;
+        if let (FileType::RegularFile, Some(data)) = (inode.file_type, inode.layout.blocks_at()) {
+            self.note_data(at, data);
+        }
+        Ok(inode)
     }
 
     /// The length in bytes of the inode at `at`; of the shorter form if that is unknown.

@@ -17,6 +17,16 @@ pub(crate) enum Layout {
     Compressed(Compressed),
 }
 
+impl Layout {
+    /// Where the content's blocks begin, if they follow each other and are not all in the tail.
+    pub(crate) fn blocks_at(&self) -> Option<u64> {
+        match *self {
+            Self::Flat { at, tail } if tail.is_none_or(|tail| tail.from > 0) => Some(at),
+            _ => None,
+        }
+    }
+}
+
 /// The end of a file that is behind its inode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tail {

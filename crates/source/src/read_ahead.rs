@@ -66,6 +66,10 @@ impl<S: ReadAt> ReadAt for ReadAhead<S> {
         self.source.will_reach(offset, len);
     }
 
+    fn will_stop(&self, offset: u64) {
+        self.streams.will_stop(offset);
+    }
+
     fn distrust(&self, offset: u64, len: u64) -> bool {
         self.source.distrust(offset, len)
     }

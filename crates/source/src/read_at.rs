@@ -83,6 +83,12 @@ pub trait ReadAt: Send + Sync {
         self.will_need(offset, len);
     }
 
+    /// A hint that sequential readers of what is before `offset` do not read on over it: what follows is of another kind, such
+    /// as the content of files behind their inodes. It replaces an earlier one.
+    fn will_stop(&self, offset: u64) {
+        let _ = offset;
+    }
+
     /// Says that what was read from the `len` bytes from `offset` on is wrong. Returns whether another read may
     /// return something else.
     ///
@@ -168,6 +174,10 @@ macro_rules! forward_read_at {
 
             fn will_reach(&self, offset: u64, len: u64) {
                 (**self).will_reach(offset, len);
+            }
+
+            fn will_stop(&self, offset: u64) {
+                (**self).will_stop(offset);
             }
 
             fn distrust(&self, offset: u64, len: u64) -> bool {

@@ -32,6 +32,8 @@ struct State {
     streams: Vec<Stream>,
     /// Bytes that were read.
     total: u64,
+    /// Where no stream goes on, as somebody has said.
+    stop: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +56,11 @@ impl Streams {
         self.0.lock().note(read).is_sequential()
     }
 
+    /// Announces nothing behind `offset` to readers that are before it.
+    pub(crate) fn will_stop(&self, offset: u64) {
+        self.0.lock().stop = Some(offset);
+    }
+
     /// Records a read. Returns what is to be announced ahead of it: nothing, if that was done or the reader is not
     /// sequential.
     ///
@@ -62,7 +69,7 @@ impl Streams {
     pub(crate) fn ahead_of(&self, read: &Range<u64>) -> Range<u64> {
         let mut state = self.0.lock();
         let before = state.note(read);
-        let horizon = state.horizon(&before, read.end);
+        let horizon = state.horizon(&before, read);
         let stream = &mut state.streams[0];
         match horizon > stream.announced {
             true => {
@@ -107,13 +114,13 @@ impl State {
         before
     }
 
-    /// Where to announce up to for a reader at `end` in the first stream, which was `before`: 0 unless it was and is
+    /// Where to announce up to for a `read` of the first stream, which was `before`: 0 unless it was and is
     /// sequential.
     ///
     /// It is twice of what it has read. A step is a power of two, and half of that at most, so that there are few requests.
     /// Readers share what is announced by what they read: what is fetched for them shares one memory. Where another one
     /// began, it has read already.
-    fn horizon(&self, before: &Stream, end: u64) -> u64 {
+    fn horizon(&self, before: &Stream, read: &Range<u64>) -> u64 {
         let (own, others) = (&self.streams[0], &self.streams[1..]);
         if !before.is_sequential() || !own.is_sequential() {
             return 0;
@@ -127,9 +134,13 @@ impl State {
             .max(MIN_AHEAD);
         let step = (1 << (ahead / 2).ilog2()).min(LARGEST_STEP);
         let others = others.iter().filter(|other| other.is_sequential());
-        let starts = others.map(|other| other.start);
-        let next = starts.filter(|start| *start >= end).min();
-        let horizon = end.saturating_add(ahead) / step * step;
+        let next = others
+            .map(|other| other.start)
+            .filter(|start| *start >= read.end);
+        // A read over it is the last before it: units of layers above do not end there.
+        let stop = self.stop.filter(|stop| *stop > read.start);
+        let next = next.chain(stop).min();
+        let horizon = read.end.saturating_add(ahead) / step * step;
         horizon.min(next.unwrap_or(u64::MAX))
     }
 }
@@ -243,6 +254,17 @@ mod tests {
         announced(&streams, 100 * MB..102 * MB, MB);
         let all = announced(&streams, 0..98 * MB, MB);
         assert_eq!(all.last().unwrap().end, 100 * MB);
+    }
+
+    #[test]
+    fn nothing_is_announced_over_a_stop() {
+        let streams = Streams::default();
+        let stop = 19 * MB - 1;
+        streams.will_stop(stop);
+        let before = announced(&streams, 0..19 * MB, MB);
+        assert_eq!(before.last().unwrap().end, stop);
+        let behind = announced(&streams, 19 * MB..30 * MB, MB);
+        assert!(behind.last().unwrap().end > 30 * MB);
     }
 
     #[test]

@@ -96,10 +96,13 @@ impl TreeReader {
         }
     }
 
-    pub(crate) fn will_need_upper_levels(&self) {
+    /// Gives the storage a hint for all levels but the lowest, which is stored last, and for the first window of that: an image
+    /// is read from its beginning.
+    pub(crate) fn will_need_beginning(&self) {
         if self.geometry.levels() > 0 {
-            // The lowest level is stored last.
-            self.source.will_need(0, self.geometry.node_offset(0, 0));
+            let blocks = self.window.min(self.geometry.level_blocks(0));
+            let end = self.geometry.node_offset(0, blocks);
+            self.source.will_need(0, end);
         }
     }
 

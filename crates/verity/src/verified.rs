@@ -168,9 +168,9 @@ impl VerifiedReader {
         self.account.stats()
     }
 
-    /// A hint that all levels of the tree but the lowest will be read soon. Returns without waiting.
+    /// A hint that all levels of the tree but the lowest, and the beginning of that, will be read soon. Returns without waiting.
     pub fn will_need_tree(&self) {
-        self.tree.will_need_upper_levels();
+        self.tree.will_need_beginning();
     }
 
     /// What makes the digests of data blocks.

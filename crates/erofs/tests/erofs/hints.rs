@@ -7,7 +7,7 @@ use verimount_source::Scratch;
 use verimount_testkit::{Watched, WatchedEvent, noise};
 use verimount_tree::{NodeId, Tree};
 
-use crate::craft::{Builder, FILE};
+use crate::craft::{Builder, FILE, Inode};
 
 #[test]
 fn what_will_be_read_is_announced() {
@@ -53,4 +53,40 @@ fn inodes_are_announced_no_further_than_the_image_goes() {
         tree.will_walk();
         assert_eq!(source.take_events(), [(WatchedEvent::Hint, 0..announced)]);
     }
+}
+
+#[test]
+fn readers_of_inodes_are_stopped_before_the_first_data() {
+    let mut builder = Builder::new(12);
+    // Both inodes, and then both files.
+    let first_data = builder.clone().blocks(&[]) + 2;
+    let details = [first_data, first_data + 13];
+    let inode = |detail| Inode {
+        size: 50_000,
+        detail,
+        ..Inode::default()
+    };
+    let [first, second] = details.map(|detail| builder.inode(&inode(detail)));
+    let data = [1, 2].map(|seed| builder.blocks(&noise(50_000, seed)));
+    assert_eq!(data, details);
+    let image = builder.finish(&[(b"first", first, FILE), (b"second", second, FILE)]);
+    let source = Arc::new(Watched::new(image));
+    let tree = ErofsTree::open(source.clone(), Vec::new()).unwrap();
+    let mut scratch = Scratch::default();
+    let mut look_up = |name: &str| {
+        let file = tree.lookup(NodeId::ROOT, name.as_ref()).unwrap().node;
+        let events = source.take_events();
+        let stops = events
+            .into_iter()
+            .filter(|(event, _)| *event == WatchedEvent::Stop);
+        let stops: Vec<u64> = stops.map(|(_, range)| range.start).collect();
+        tree.read(file, 0, 100, &mut scratch).unwrap();
+        let read = source.take_events();
+        (stops, read.first().map_or(0, |(_, range)| range.start))
+    };
+    let (stops, data) = look_up("second");
+    assert_eq!(stops, [data]);
+    let (stops, data) = look_up("first");
+    assert_eq!(stops, [data]);
+    assert!(look_up("second").0.is_empty());
 }
