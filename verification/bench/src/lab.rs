@@ -165,9 +165,9 @@ impl Lab {
         self.chosen.set(which);
     }
 
-    /// The program that [`Self::verimount`] runs.
-    pub(crate) fn chosen(&self) -> Which {
-        self.chosen.get()
+    /// Whether [`Self::verimount`] runs today's program: what is counted of the older one is in no table.
+    pub(crate) fn is_today(&self) -> bool {
+        self.chosen.get() == Which::Today
     }
 
     /// Whether caches can be dropped, the kernel's file systems mounted, and programs run as other users.

@@ -13,7 +13,7 @@ use super::subjects::{NATIVE, PASSTHROUGH, Subject};
 use crate::{
     data,
     fio::{self, fio},
-    lab::{Lab, User, Which, ensure_same_file, has},
+    lab::{Lab, User, ensure_same_file, has},
     report::{Bar, Report, figure, mebibytes},
     rounds::{Contest, Samples, Spread},
     table::Table,
@@ -155,7 +155,7 @@ impl Bench<'_> {
         rustix::fs::sync();
         let rate = rate(&file, self.lab.sizes.bridged_file, engine, job)?;
         let relayed = subject.relayed(self.lab, &mirror)?;
-        if let Some(relayed) = relayed.filter(|_| self.lab.chosen() == Which::Today) {
+        if let Some(relayed) = relayed.filter(|_| self.lab.is_today()) {
             *self.relayed.borrow_mut().entry(subject.name).or_default() += relayed;
         }
         ensure_same_file(User::Caller, &self.source.join(NAME), &file)?;

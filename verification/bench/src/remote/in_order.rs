@@ -132,7 +132,10 @@ fn cold(
         ensure_same_file(User::Caller, &large.plain, &mounted.file())?;
     }
     drop(mounted);
-    costs.add(subject, reading, way.server.take_answered()?);
+    let answered = way.server.take_answered()?;
+    if lab.is_today() {
+        costs.add(subject, reading, answered);
+    }
     Ok(reading)
 }
 
