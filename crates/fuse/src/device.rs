@@ -10,7 +10,10 @@ use rustix::{
 };
 use zerocopy::IntoBytes;
 
-use crate::abi::OutHeader;
+use crate::{
+    NodeId,
+    abi::{NOTIFY_STORE, NotifyStoreOut, OutHeader},
+};
 
 /// An open `/dev/fuse`. A request is answered on the descriptor from which it was read.
 pub(crate) struct Device(OwnedFd);
@@ -68,6 +71,24 @@ impl Device {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(error) => tracing::error!(%error, "answering the kernel"),
         }
+    }
+
+    /// Has the kernel keep bytes of a file, as [`Connection::store`](crate::Connection::store) says.
+    pub(crate) fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let place = NotifyStoreOut {
+            nodeid: node.0,
+            offset,
+            size: bytes.len() as u32,
+            padding: 0,
+        };
+        let len = size_of::<OutHeader>() + size_of::<NotifyStoreOut>() + bytes.len();
+        let header = OutHeader {
+            len: len as u32,
+            error: NOTIFY_STORE,
+            unique: 0,
+        };
+        let parts = [header.as_bytes(), place.as_bytes(), bytes];
+        writev(&self.0, &parts.map(IoSlice::new)).map(drop)
     }
 }
 

@@ -1,6 +1,7 @@
 mod administrators;
 mod listing;
 mod owners;
+mod store_ahead;
 mod values;
 
 use std::{cell::LazyCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
@@ -20,6 +21,7 @@ use verimount_tree::{
 use self::{
     administrators::{has_all_users, is_administrator},
     listing::{add_dots, continue_if, name},
+    store_ahead::StoreAhead,
     values::{entry, file, fuse_attr, no_entry},
 };
 use crate::{
@@ -59,6 +61,8 @@ pub struct ImageFs {
     has_root: bool,
     /// The files that the kernel reads from memory.
     resident: Option<Arc<Resident>>,
+    /// Not of use where the kernel opens files: it may read them from memory.
+    ahead: StoreAhead,
 }
 
 impl ImageFs {
@@ -72,6 +76,7 @@ impl ImageFs {
             // In doubt it is.
             has_root: has_all_users("self").unwrap_or(true),
             resident: None,
+            ahead: StoreAhead::default(),
         }
     }
 
@@ -126,6 +131,7 @@ impl Mountable for ImageFs {
 
     fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()> {
         let Some(resident) = &self.resident else {
+            self.ahead.start(self.tree.clone(), connection);
             return Ok(());
         };
         if !agreement.capabilities.contains(Capabilities::PASSTHROUGH) {
@@ -145,6 +151,7 @@ impl FileSystem for ImageFs {
     type Scratch = Scratch;
 
     fn unmounted(&self) {
+        self.ahead.end();
         self.tree.close();
         if let Some(resident) = &self.resident {
             resident.end();
@@ -189,8 +196,11 @@ impl FileSystem for ImageFs {
         read: Read,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Errno> {
-        let size = read.size.min(MAX_REQUEST) as usize;
-        let content = self.tree.read(file(node)?, read.offset, size, scratch);
+        let (node, size) = (file(node)?, read.size.min(MAX_REQUEST) as usize);
+        if read.offset == 0 {
+            self.ahead.reached(node);
+        }
+        let content = self.tree.read(node, read.offset, size, scratch);
         content.map_err(|error| error.errno())
     }
 
@@ -205,16 +215,20 @@ impl FileSystem for ImageFs {
             return Ok(());
         };
         let (tree, node) = (&self.tree, file(node)?);
+        let mut files = Vec::new();
         let listed = match names.wants_entries() {
             true => tree.list_with_attrs(node, from, &mut |listed, next, attr| {
                 // An entry whose attributes cannot be read is listed without them.
                 let found = || attr.map_or_else(no_entry, |attr| self.entry(attr));
-                continue_if(names.add(name(&listed, next), found))
+                let has_room = names.add(name(&listed, next), found);
+                files.extend(attr.filter(|_| has_room).copied());
+                continue_if(has_room)
             }),
             false => tree.list(node, from, &mut |listed, next| {
                 continue_if(names.add(name(&listed, next), no_entry))
             }),
         };
+        self.ahead.listed(&files);
         listed.map_err(|error| error.errno())
     }
 

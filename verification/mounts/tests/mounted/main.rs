@@ -1,5 +1,6 @@
 //! Contents that this process has mounted.
 
+mod ahead;
 mod damage;
 mod flips;
 mod kernels;
