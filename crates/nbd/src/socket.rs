@@ -12,6 +12,8 @@ use std::{
         },
     },
     path::Path,
+    thread,
+    time::Duration,
 };
 
 use rustix::{
@@ -26,6 +28,12 @@ use rustix::{
 /// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 16;
 
+/// How often it is looked whether a socket is abandoned.
+const LOOKS: usize = 5;
+
+/// The time between two of these looks.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
 /// Who may connect to a socket: by default only its owner, the user of this process.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SocketAccess {
@@ -35,15 +43,20 @@ pub struct SocketAccess {
     pub group: Option<u32>,
 }
 
-/// Listens at `path`, replacing an abandoned socket.
+/// Listens at `path`, replacing an abandoned socket. The helper of a server that was killed has it, too, until it finds out: so it is
+/// looked at several times.
 pub(crate) fn listen(path: &Path, access: SocketAccess) -> io::Result<UnixListener> {
-    match listen_at_new(path, access) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
-            fs::remove_file(path)?;
-            listen_at_new(path, access)
+    for _ in 0..LOOKS {
+        match listen_at_new(path, access) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            other => return other,
         }
-        other => other,
+        match is_abandoned(path) {
+            true => fs::remove_file(path)?,
+            false => thread::sleep(BETWEEN_LOOKS),
+        }
     }
+    listen_at_new(path, access)
 }
 
 /// Connects to the process that listens at `path`.
