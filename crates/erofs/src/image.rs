@@ -86,7 +86,9 @@ impl Image {
     /// them does not go on over it.
     pub(crate) fn note_data(&self, inode: Address, data: u64) {
         let is_behind = inode.space == Space::Image && inode.at < data;
-        if is_behind && data < self.first_data.fetch_min(data, Ordering::Relaxed) {
+        // Most inodes change nothing, and should not take the cache line from other threads.
+        let is_first = is_behind && data < self.first_data.load(Ordering::Relaxed);
+        if is_first && data < self.first_data.fetch_min(data, Ordering::Relaxed) {
             self.devices.image().will_stop(data);
         }
     }

@@ -34,13 +34,13 @@ impl Connection {
         })
     }
 
-    /// Puts bytes of a file, less than 4 GiB, into the kernel's cache, as if it had read them.
+    /// Puts bytes of a file into the kernel's cache, as if it had read them.
     ///
     /// It waits until reads of the same pages that are under way are answered. A thread that answers requests must never call it, nor
     /// wait for one that does.
     ///
     /// # Errors
-    /// `ENOENT` if the kernel does not know the node; otherwise the system's error, such as `ENODEV` after the end of the mount.
+    /// `ENOENT` if the kernel does not know the node, `E2BIG` for 4 GiB or more; otherwise the system's error, such as `ENODEV` after the end of the mount.
     pub fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         self.0.store(node, offset, bytes)
     }

@@ -75,15 +75,16 @@ impl Device {
 
     /// Has the kernel keep bytes of a file, as [`Connection::store`](crate::Connection::store) says.
     pub(crate) fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let len = size_of::<OutHeader>() + size_of::<NotifyStoreOut>() + bytes.len();
+        let len = u32::try_from(len).map_err(|_| Errno::TOOBIG)?;
         let place = NotifyStoreOut {
             nodeid: node.0,
             offset,
             size: bytes.len() as u32,
             padding: 0,
         };
-        let len = size_of::<OutHeader>() + size_of::<NotifyStoreOut>() + bytes.len();
         let header = OutHeader {
-            len: len as u32,
+            len,
             error: NOTIFY_STORE,
             unique: 0,
         };

@@ -21,7 +21,7 @@ use verimount_tree::{
 use self::{
     administrators::{has_all_users, is_administrator},
     listing::{add_dots, continue_if, name},
-    store_ahead::StoreAhead,
+    store_ahead::{SmallFile, StoreAhead},
     values::{entry, file, fuse_attr, no_entry},
 };
 use crate::{
@@ -61,7 +61,7 @@ pub struct ImageFs {
     has_root: bool,
     /// The files that the kernel reads from memory.
     resident: Option<Arc<Resident>>,
-    /// Not of use where the kernel opens files: it may read them from memory.
+    /// Stores small files in the kernel's cache, unless some are resident: the kernel does not read those from there.
     ahead: StoreAhead,
 }
 
@@ -221,14 +221,14 @@ impl FileSystem for ImageFs {
                 // An entry whose attributes cannot be read is listed without them.
                 let found = || attr.map_or_else(no_entry, |attr| self.entry(attr));
                 let has_room = names.add(name(&listed, next), found);
-                files.extend(attr.filter(|_| has_room).copied());
+                files.extend(attr.filter(|_| has_room).and_then(SmallFile::of));
                 continue_if(has_room)
             }),
             false => tree.list(node, from, &mut |listed, next| {
                 continue_if(names.add(name(&listed, next), no_entry))
             }),
         };
-        self.ahead.listed(&files);
+        self.ahead.listed(files);
         listed.map_err(|error| error.errno())
     }
 

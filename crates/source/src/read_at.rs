@@ -84,7 +84,7 @@ pub trait ReadAt: Send + Sync {
     }
 
     /// A hint that sequential readers of what is before `offset` do not read on over it: what follows is of another kind, such
-    /// as the content of files behind their inodes. It replaces an earlier one.
+    /// as the content of files behind their inodes. It replaces an earlier one, and is for [`ReadAhead`](crate::ReadAhead) only.
     fn will_stop(&self, offset: u64) {
         let _ = offset;
     }

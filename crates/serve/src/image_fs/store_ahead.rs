@@ -10,10 +10,12 @@ use rustix::io::Errno;
 use verimount_fuse::{self as fuse, Connection};
 use verimount_source::Scratch;
 use verimount_sync::{Condvar, Mutex};
-use verimount_tree::{Attr, NodeId};
+use verimount_tree::NodeId;
 
 use self::listed::{Listed, MOST_AHEAD, READERS};
 use crate::VerifiedTree;
+
+pub(super) use self::listed::SmallFile;
 
 /// The most files that wait to be stored: those of all readers.
 const MAX_QUEUED: usize = READERS * MOST_AHEAD as usize;
@@ -37,8 +39,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     listed: Listed,
-    /// Files that are to be stored, with their sizes.
-    queue: VecDeque<(NodeId, u32)>,
+    /// Files that are to be stored.
+    queue: VecDeque<SmallFile>,
     over: bool,
 }
 
@@ -62,9 +64,10 @@ impl StoreAhead {
     }
 
     /// The kernel was told of these files, in this order.
-    pub(super) fn listed(&self, files: &[Attr]) {
+    pub(super) fn listed(&self, files: Vec<SmallFile>) {
         if let Some(shared) = self.0.get() {
-            shared.state.lock().listed.add(files);
+            let listed = &mut shared.state.lock().listed;
+            files.into_iter().for_each(|file| listed.add(file));
         }
     }
 
@@ -94,7 +97,7 @@ impl Shared {
         let mut state = self.state.lock();
         let State { listed, queue, .. } = &mut *state;
         // The kernel asks for it already.
-        queue.retain(|(queued, _)| *queued != node);
+        queue.retain(|queued| queued.node != node);
         let room = MAX_QUEUED - queue.len();
         let before = queue.len();
         queue.extend(listed.reached(node).take(room));
@@ -109,7 +112,7 @@ impl Shared {
     }
 
     /// The next file to store; `None` at the end.
-    fn next(&self) -> Option<(NodeId, u32)> {
+    fn next(&self) -> Option<SmallFile> {
         let mut state = self.state.lock();
         while !state.over {
             match state.queue.pop_front() {
@@ -122,7 +125,7 @@ impl Shared {
 
     fn work(&self, connection: &Connection) {
         let mut scratch = Scratch::default();
-        while let Some((node, size)) = self.next() {
+        while let Some(SmallFile { node, size }) = self.next() {
             // If it cannot be read, its reader will be told so, if there is one.
             let Ok(bytes) = self.tree.unasked_read(node, size as usize, &mut scratch) else {
                 continue;
@@ -131,7 +134,7 @@ impl Shared {
                 Ok(()) => self.tree.stored_ahead(),
                 // The kernel has forgotten the file.
                 Err(Errno::NOENT) => {}
-                // The mount has ended.
+                // The mount has ended, or the kernel takes none.
                 Err(_) => self.end(),
             }
         }

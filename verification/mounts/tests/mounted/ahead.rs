@@ -1,7 +1,5 @@
 //! Small files that are put into the kernel's cache before it asks for them.
 
-use verimount::mounts::ImageStatus;
-
 use super::mount;
 use crate::prelude::*;
 
@@ -29,24 +27,13 @@ fn listed(world: &World) -> Mounted {
     mounted
 }
 
-fn image(mounted: &Mounted) -> ImageStatus {
-    match mounted.status().kind {
-        Kind::Image(image) => image,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn reads(mounted: &Mounted) -> u64 {
-    mounted.json()["requests"]["read"].as_u64().unwrap()
-}
-
 fn read(mounted: &Mounted, number: u64) {
     let bytes = fs::read(mounted.path(&name(number))).unwrap();
     assert!(bytes == content(number), "{number}");
 }
 
 fn eventually_stored(mounted: &Mounted, count: u64) {
-    eventually("files are stored", || image(mounted).stored_ahead == count);
+    eventually("files are stored", || mounted.image().stored_ahead == count);
 }
 
 /// Each of the numbers of files that are stored together.
@@ -56,15 +43,15 @@ fn what_a_reader_in_order_will_ask_for_is_there() {
     let mounted = listed(&world);
     let (mut next, mut stored) = (0, 0);
     for ahead in [0, 1, 2, 4, 4] {
-        let before = reads(&mounted);
+        let before = mounted.reads();
         read(&mounted, next);
-        assert_eq!(reads(&mounted), before + 1);
+        assert_eq!(mounted.reads(), before + 1);
         stored += ahead;
         eventually_stored(&mounted, stored);
         for number in next + 1..=next + ahead {
             read(&mounted, number);
         }
-        assert_eq!(reads(&mounted), before + 1);
+        assert_eq!(mounted.reads(), before + 1);
         next += ahead + 1;
     }
     for number in 0..FILES {
@@ -80,7 +67,7 @@ fn nothing_is_stored_for_readers_in_no_order() {
     for number in (0..FILES).rev() {
         read(&mounted, number);
     }
-    assert_eq!((image(&mounted).stored_ahead, reads(&mounted)), (0, FILES));
+    assert_eq!((mounted.image().stored_ahead, mounted.reads()), (0, FILES));
     mounted.unmount();
 }
 
@@ -99,14 +86,14 @@ fn a_damaged_file_is_left_to_its_reader() {
     eventually_stored(&mounted, 2);
     assert_eq!(
         (
-            image(&mounted).recent_failures.len(),
+            mounted.image().recent_failures.len(),
             mounted.status().mismatches
         ),
         (0, 0)
     );
     let damaged = fs::read(mounted.path(&name(2)));
     assert_eq!(error_of(damaged), Errno::IO);
-    assert_eq!(image(&mounted).recent_failures[0].file, "/002");
+    assert_eq!(mounted.image().recent_failures[0].file, "/002");
     mounted.unmount();
 }
 

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 
 use verimount::{
     MountOptions,
-    mounts::{EndSignals, Status, ask_mount, unmount},
+    mounts::{EndSignals, ImageStatus, Status, ask_mount, unmount},
 };
 
 use crate::prelude::*;
@@ -60,6 +60,19 @@ impl Mounted {
 
     fn status(&self) -> Status {
         ask_mount(&self.directory).unwrap()
+    }
+
+    /// The statistics of an image.
+    fn image(&self) -> ImageStatus {
+        match self.status().kind {
+            Kind::Image(image) => image,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How many READs the kernel has sent.
+    fn reads(&self) -> u64 {
+        self.json()["requests"]["read"].as_u64().unwrap()
     }
 
     /// Unmounts it, and waits for its end. It can be busy although its files are closed: a process that

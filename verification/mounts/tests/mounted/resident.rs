@@ -1,9 +1,6 @@
 //! Files that are kept in memory, which the kernel reads there.
 
-use verimount::{
-    ErrorKind, ResidentFiles,
-    mounts::{Kind, ResidentStatus},
-};
+use verimount::{ErrorKind, ResidentFiles, mounts::ResidentStatus};
 
 use super::{romfs, world_with_image};
 use crate::prelude::*;
@@ -42,14 +39,7 @@ fn world_with_files(sizes: &[usize]) -> Option<World> {
 }
 
 fn resident(mounted: &Mounted) -> ResidentStatus {
-    match mounted.status().kind {
-        Kind::Image(image) => image.resident.unwrap(),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn reads(mounted: &Mounted) -> u64 {
-    mounted.json()["requests"]["read"].as_u64().unwrap()
+    mounted.image().resident.unwrap()
 }
 
 #[test]
@@ -66,7 +56,7 @@ fn a_tree_of_everything_is_read_from_memory() {
         assert_eq!((first.evictions, first.failures, first.unfit), (0, 0, 0));
         assert_same(&snapshot(mounted.directory()).unwrap(), &expected);
         assert_eq!(resident(&mounted), first);
-        assert_eq!(reads(&mounted), 0);
+        assert_eq!(mounted.reads(), 0);
         mounted.unmount();
     }
 }
@@ -80,7 +70,7 @@ fn a_sealed_file_is_read_from_memory() {
     seal(&file, &SealOptions::new()).unwrap();
     let mounted = mount_resident(&world, all(LIMIT));
     assert!(fs::read(mounted.path("image")).unwrap() == content);
-    assert_eq!(reads(&mounted), 0);
+    assert_eq!(mounted.reads(), 0);
     mounted.unmount();
 }
 
@@ -100,10 +90,10 @@ fn only_what_matches_is_loaded() {
 
     let mounted = mount_resident(&world, ResidentFiles::matching(["1"], LIMIT).unwrap());
     assert!(fs::read(mounted.path("1")).unwrap() == noise(200_000, 1));
-    assert_eq!((resident(&mounted).loads, reads(&mounted)), (1, 0));
+    assert_eq!((resident(&mounted).loads, mounted.reads()), (1, 0));
     assert!(fs::read(mounted.path("0")).unwrap() == noise(100_000, 0));
     assert_eq!(resident(&mounted).loads, 1);
-    assert!(reads(&mounted) > 0);
+    assert!(mounted.reads() > 0);
     mounted.unmount();
 }
 
@@ -114,7 +104,7 @@ fn what_fits_is_loaded_ahead() {
     eventually("all that fits is loaded", || resident(&mounted).loads == 2);
     assert!(fs::read(mounted.path("0")).unwrap() == noise(3 << 20, 0));
     assert!(fs::read(mounted.path("2")).unwrap() == noise(2 << 20, 2));
-    assert_eq!((resident(&mounted).loads, reads(&mounted)), (2, 0));
+    assert_eq!((resident(&mounted).loads, mounted.reads()), (2, 0));
     mounted.unmount();
 }
 
@@ -162,7 +152,7 @@ fn the_least_recently_used_file_makes_room() {
     let (zero, one) = (open(0), open(1));
     let first_two = open(2);
     assert!(is_right(&first_two, 2));
-    assert!(resident(&mounted).unfit == 1 && reads(&mounted) > 0);
+    assert!(resident(&mounted).unfit == 1 && mounted.reads() > 0);
     assert!(resident(&mounted).bytes <= 4 << 20);
     drop(one);
     // The kernel tells that after close(2) has returned.
@@ -208,7 +198,7 @@ fn many_open_a_file_at_once() {
             scope.spawn(|| assert!(fs::read(mounted.path("0")).unwrap() == content));
         }
     });
-    assert_eq!((resident(&mounted).loads, reads(&mounted)), (1, 0));
+    assert_eq!((resident(&mounted).loads, mounted.reads()), (1, 0));
     mounted.unmount();
 }
 

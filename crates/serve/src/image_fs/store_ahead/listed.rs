@@ -17,13 +17,32 @@ pub(super) const READERS: usize = 16;
 /// How many files are remembered. They take about 4 MiB.
 const MAX_LISTED: usize = 1 << 16;
 
+/// A file that may be stored ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::image_fs) struct SmallFile {
+    pub(super) node: NodeId,
+    /// In bytes, at most [`LARGEST`].
+    pub(super) size: u32,
+}
+
+impl SmallFile {
+    /// The file with these attributes, if it is one.
+    pub(in crate::image_fs) fn of(attr: &Attr) -> Option<Self> {
+        let is_small = (1..=LARGEST).contains(&attr.size);
+        (attr.file_type == FileType::RegularFile && is_small).then_some(Self {
+            node: attr.node,
+            size: attr.size as u32,
+        })
+    }
+}
+
 /// The order in which small files were listed, and who reads them in that order.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     /// The place of each file in the order; the last one, if it was listed several times.
     places: HashMap<NodeId, u64>,
-    /// The files that were listed last, with their sizes, from the place `first` on.
-    files: VecDeque<(NodeId, u32)>,
+    /// The files that were listed last, from the place `first` on.
+    files: VecDeque<SmallFile>,
     first: u64,
     /// The most recent first.
     readers: Vec<Reader>,
@@ -39,27 +58,18 @@ struct Reader {
 }
 
 impl Listed {
-    /// Appends those of some files that may be stored.
-    pub(super) fn add(&mut self, files: &[Attr]) {
-        for file in files {
-            let is_small = (1..=LARGEST).contains(&file.size);
-            if file.file_type == FileType::RegularFile && is_small {
-                self.push(file.node, file.size as u32);
-            }
-        }
-    }
-
-    fn push(&mut self, node: NodeId, size: u32) {
+    /// Appends a file.
+    pub(super) fn add(&mut self, file: SmallFile) {
         if self.files.len() == MAX_LISTED
-            && let Some((oldest, _)) = self.files.pop_front()
+            && let Some(oldest) = self.files.pop_front()
         {
-            if self.places.get(&oldest) == Some(&self.first) {
-                self.places.remove(&oldest);
+            if self.places.get(&oldest.node) == Some(&self.first) {
+                self.places.remove(&oldest.node);
             }
             self.first += 1;
         }
-        self.places.insert(node, self.end());
-        self.files.push_back((node, size));
+        self.places.insert(file.node, self.end());
+        self.files.push_back(file);
     }
 
     fn end(&self) -> u64 {
@@ -68,7 +78,7 @@ impl Listed {
 
     /// Notes that the kernel asks for a file. Returns the files that are to be stored: the next ones, if its reader has read the one
     /// before; once, twice, and then four times as many.
-    pub(super) fn reached(&mut self, node: NodeId) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+    pub(super) fn reached(&mut self, node: NodeId) -> impl Iterator<Item = SmallFile> + '_ {
         let place = self.places.get(&node).copied();
         let ahead = place.map_or(0..0, |place| self.advance(place));
         let (first, files) = (self.first, &self.files);
@@ -105,34 +115,25 @@ mod tests {
         NodeId::new(number).unwrap()
     }
 
-    fn file(number: u64, size: u64) -> Attr {
-        Attr::new(
-            node(number),
-            FileType::RegularFile,
-            Permissions::new(0o644),
-            size,
-        )
+    fn file(number: u64) -> SmallFile {
+        SmallFile {
+            node: node(number),
+            size: 1,
+        }
     }
 
-    /// Files with these numbers, whose sizes are their numbers.
+    /// Files with these numbers.
     fn listed(numbers: impl IntoIterator<Item = u64>) -> Listed {
         let mut listed = Listed::default();
-        let files: Vec<_> = numbers
+        numbers
             .into_iter()
-            .map(|number| file(number, number))
-            .collect();
-        listed.add(&files);
+            .for_each(|number| listed.add(file(number)));
         listed
     }
 
     fn reached(listed: &mut Listed, number: u64) -> Vec<u64> {
         let ahead = listed.reached(node(number));
-        ahead
-            .map(|(node, size)| {
-                assert_eq!(u64::from(size), node.get());
-                node.get()
-            })
-            .collect()
+        ahead.map(|file| file.node.get()).collect()
     }
 
     #[test]
@@ -186,21 +187,19 @@ mod tests {
 
     #[test]
     fn only_small_files_count() {
-        let mut listed = Listed::default();
-        let directory = Attr {
-            file_type: FileType::Directory,
-            ..file(3, 100)
+        let of = |file_type, size| {
+            let attr = Attr::new(node(7), file_type, Permissions::new(0o644), size);
+            SmallFile::of(&attr).map(|file| u64::from(file.size))
         };
-        let files = [
-            file(1, LARGEST),
-            file(2, LARGEST + 1),
-            directory,
-            file(4, 0),
-        ];
-        listed.add(&files);
-        listed.add(&[file(5, 1), file(6, 1)]);
-        let places: Vec<_> = listed.files.iter().map(|(node, _)| node.get()).collect();
-        assert_eq!(places, [1, 5, 6]);
+        for (size, small) in [
+            (0, None),
+            (1, Some(1)),
+            (LARGEST, Some(LARGEST)),
+            (LARGEST + 1, None),
+        ] {
+            assert_eq!(of(FileType::RegularFile, size), small);
+            assert_eq!(of(FileType::Directory, size), None);
+        }
     }
 
     #[test]
@@ -209,7 +208,7 @@ mod tests {
         let mut listed = Listed::default();
         // The first is listed twice.
         for number in (1..=most).chain([1, most + 1, most + 2]) {
-            listed.push(node(number), 1);
+            listed.add(file(number));
         }
         assert_eq!(
             (listed.files.len(), listed.places.len()),
