@@ -35,7 +35,6 @@ pub struct Changes {
 impl Changes {
     /// Whether an owner may do this whatever their groups and capabilities are, with the same effect.
     fn are_for_any_owner(&self) -> bool {
-        let sets_group_id = |mode| Mode::from_raw_mode(mode).contains(Mode::SGID);
         let is_now = |time: Option<NewTime>| time == Some(NewTime::Now);
         let keeps_rest = Self {
             mode: None,
@@ -46,9 +45,24 @@ impl Changes {
         let is_any = *self != Self::default();
         is_any
             && keeps_rest
-            && !self.mode.is_some_and(sets_group_id)
+            && !self.mode.is_some_and(has_set_group_id)
             && !is_now(self.accessed)
             && !is_now(self.modified)
+    }
+
+    /// Whether this is nothing but a `chown`.
+    fn are_of_owner(&self) -> bool {
+        let rest = Self {
+            uid: None,
+            gid: None,
+            ..*self
+        };
+        rest == Self::default() && *self != rest
+    }
+
+    /// Whether a file keeps its owner and group.
+    fn keep_owner(&self, attr: &Attr) -> bool {
+        self.uid.is_none_or(|uid| uid == attr.uid) && self.gid.is_none_or(|gid| gid == attr.gid)
     }
 }
 
@@ -99,7 +113,15 @@ impl Mirror {
     ) -> Result<Attr, Errno> {
         let file = self.descriptor(node)?;
         let change = || self.change(&file, changes, open);
-        match changes.are_for_any_owner() {
+        // An owner may do this, too, with the same effect unless a set-group-id bit stays set for members.
+        let keeps_owner = || {
+            let (_, attr) = self.source.examine_open(&file)?;
+            let is_owner = attr.uid == caller.uid;
+            Ok(is_owner && changes.keep_owner(&attr) && !has_set_group_id(attr.mode))
+        };
+        let is_for_any_owner =
+            changes.are_for_any_owner() || changes.are_of_owner() && keeps_owner()?;
+        match is_for_any_owner {
             true => self.act_as_owner(caller, Changed::Own(&file), change)?,
             false => self.act(caller, Changed::File(&file), change)?,
         }
@@ -156,6 +178,10 @@ impl Mirror {
     pub fn statfs(&self, node: NodeId) -> Result<StatVfs, Errno> {
         fstatvfs(&self.descriptor(node)?)
     }
+}
+
+fn has_set_group_id(mode: u32) -> bool {
+    Mode::from_raw_mode(mode).contains(Mode::SGID)
 }
 
 fn set_owner(file: &OwnedFd, changes: &Changes) -> Result<(), Errno> {

@@ -14,7 +14,7 @@ use rustix::{
 use verimount_bridge::{Caller, Changes, DeviceNumber, NewFile, NodeId};
 use verimount_testkit::skip;
 
-use crate::support::{Bench, Process, ROOT, is_root, new_file};
+use crate::support::{Bench, Process, ROOT, is_root, new_file, set_mode};
 
 const SOMEBODY: Caller = Caller {
     uid: 4321,
@@ -162,7 +162,7 @@ fn chown_by_the_owner_clears_set_id_bits() {
     let node = bench.find("file").unwrap().node;
     let stranger = Caller { uid: 1, ..SOMEBODY };
     let given = |caller, mode| {
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(&path, mode);
         let given = bench
             .mirror
             .setattr(caller, node, &Changes::default(), None);
@@ -195,7 +195,7 @@ fn an_access_control_list_clears_the_set_group_id_bit() {
     ]
     .concat();
     for (groups, mode) in [(&[77][..], 0o2775), (&[78], 0o775)] {
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o2775)).unwrap();
+        set_mode(&path, 0o2775);
         let (name, none) = ("system.posix_acl_access".as_ref(), XattrFlags::empty());
         let process = Process::of(SOMEBODY.uid, SOMEBODY.gid).in_groups(groups);
         let set =

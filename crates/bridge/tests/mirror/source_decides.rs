@@ -13,7 +13,7 @@ use rustix::{
 };
 use verimount_bridge::{Caller, Changes, NewFile, NewTime, NodeId, Timestamp};
 
-use crate::support::{Bench, Process, is_root};
+use crate::support::{Bench, Process, is_root, set_mode};
 
 const USER: u32 = 4321;
 const GROUP: u32 = 8765;
@@ -155,6 +155,31 @@ fn the_set_group_id_bit_is_for_members_of_the_present_group() {
         user().with(CapabilitySet::FSETID).while_waiting(set),
         0o2755
     );
+}
+
+#[test]
+fn a_chown_that_keeps_the_owner_clears_the_set_group_id_bit_except_for_members() {
+    let Some(bench) = bench() else { return };
+    let path = bench.source().join("file");
+    let node = bench.find("file").unwrap().node;
+    let keep = Changes {
+        uid: Some(USER),
+        gid: Some(OTHER),
+        ..Changes::default()
+    };
+    let set = |caller| bench.mirror.setattr(caller, node, &keep, None);
+    assert_eq!(user().while_waiting(set).err(), Some(Errno::PERM));
+    chown(&path, Some(USER), Some(OTHER)).unwrap();
+    let left = |process: Process, mode| {
+        set_mode(&path, mode);
+        process.while_waiting(set).unwrap().mode & 0o7777
+    };
+    assert_eq!(left(user(), 0o755), 0o755);
+    assert_eq!(left(user(), 0o4755), 0o755);
+    assert_eq!(left(user(), 0o2745), 0o745);
+    assert_eq!(left(user().in_groups(&[OTHER]), 0o2745), 0o2745);
+    assert_eq!(left(user().with(CapabilitySet::FSETID), 0o2745), 0o2745);
+    assert_eq!(left(user().in_groups(&[OTHER]), 0o2755), 0o755);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     panic::resume_unwind,
     path::{Path, PathBuf},
     sync::mpsc::channel,
@@ -34,6 +35,19 @@ pub(crate) fn new_file(mode: u32) -> NewFile {
         mode,
         umask: 0,
     }
+}
+
+/// Sets permissions as root. A thread that has changed a mirror is without `CAP_FSETID` and without groups, so
+/// that it would lose a set-group-id bit here, too.
+pub(crate) fn set_mode(path: &Path, mode: u32) {
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let root = Process::of(0, 0).with(CapabilitySet::FOWNER | CapabilitySet::FSETID);
+            root.assume();
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        });
+    });
+    assert_eq!(fs::metadata(path).unwrap().mode() & 0o7777, mode);
 }
 
 /// A directory, its mirror, and a directory beside it that must never be reached.
