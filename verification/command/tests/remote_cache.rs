@@ -189,6 +189,25 @@ fn a_cache_that_is_not_private_is_refused() {
     both.is_wrong_usage();
 }
 
+#[test]
+fn a_usual_cache_that_is_not_private_is_left_out_and_said() {
+    let world = World::new();
+    world.sealed_image("image");
+    let server = needs!(Nginx::start(&world));
+    let cache = world.directory("verimount");
+    let ls = || {
+        let mut command = User::Current.command();
+        command.env("XDG_CACHE_HOME", world.path(""));
+        command.args(args!["ls", server.url("image"), "--unpinned"]);
+        finish(command)
+    };
+    let used = ls();
+    assert!(!used.succeeds().stderr.contains("kept"), "{used:?}");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(&cache, mode).unwrap();
+    ls().succeeds().notes("must have mode 755, but has 777");
+}
+
 /// At any time, a killed daemon leaves a cache with which the next one reads the right bytes.
 #[test]
 fn a_killed_daemon_leaves_a_usable_cache() {

@@ -6,13 +6,15 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     str::FromStr,
+    sync::Once,
     time::Duration,
 };
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
 use verimount::{
-    Cache, OpenOptions, RemoteOptions, doctor::has_system_certificates, printable, sandbox::Sandbox,
+    Cache, CacheError, OpenOptions, RemoteOptions, doctor::has_system_certificates, printable,
+    sandbox::Sandbox,
 };
 
 use super::cache_directory::usual_directory;
@@ -121,7 +123,7 @@ impl CacheArgs {
     fn open_if_possible(&self) -> Result<Option<Cache>> {
         match self.open() {
             Err(error) if self.cache.is_none() => {
-                tracing::debug!("nothing is kept on disk: {error:#}");
+                tell_unusable(&error);
                 Ok(None)
             }
             opened => opened.map(Some),
@@ -131,6 +133,15 @@ impl CacheArgs {
     pub(crate) fn open(&self) -> Result<Cache> {
         let directory = self.cache.clone().map_or_else(usual_directory, Ok);
         Cache::open(&directory.context("cache")?, self.cache_size).context("cache")
+    }
+}
+
+/// Says once why the usual cache is not used, if its owner can mend that.
+fn tell_unusable(error: &anyhow::Error) {
+    static SAID: Once = Once::new();
+    match error.downcast_ref::<CacheError>() {
+        None | Some(CacheError::Io { .. }) => tracing::debug!("nothing is kept on disk: {error:#}"),
+        Some(_) => SAID.call_once(|| say(format_args!("note: nothing is kept on disk: {error:#}"))),
     }
 }
 
