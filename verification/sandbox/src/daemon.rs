@@ -78,7 +78,10 @@ impl World {
     pub fn new(user: User) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("verimount");
-        fs::copy(binary(), &program).unwrap();
+        // By another process: one that a thread here starts meanwhile would keep the copy open for writing, and it could not
+        // be run.
+        let copied = Command::new("cp").arg(binary()).arg(&program).status();
+        assert!(copied.unwrap().success());
         for name in ["source", "mnt"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
