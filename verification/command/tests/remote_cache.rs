@@ -167,45 +167,26 @@ fn what_is_in_the_cache_is_shown_verified_and_cleared() {
 }
 
 #[test]
-fn a_cache_that_is_not_private_is_refused() {
-    let world = World::new();
-    world.sealed_image("image");
-    let server = needs!(Nginx::start(&world));
-    let cache = world.directory("cache");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    fs::set_permissions(&cache, mode).unwrap();
-    let ls = |option: OsString, cache: OsString| {
-        verimount(args![
-            "ls",
-            server.url("image"),
-            "--unpinned",
-            option,
-            cache
-        ])
-    };
-    let refused = ls("--cache".into(), cache.clone().into());
-    refused.fails_saying("must have mode 755, but has 777");
-    let both = verimount(args!["ls x --no-cache --cache", &cache]);
-    both.is_wrong_usage();
-}
-
-#[test]
-fn a_usual_cache_that_is_not_private_is_left_out_and_said() {
+fn a_cache_that_is_not_private_is_refused_or_left_out() {
     let world = World::new();
     world.sealed_image("image");
     let server = needs!(Nginx::start(&world));
     let cache = world.directory("verimount");
-    let ls = || {
+    let ls = |options: Vec<OsString>| {
         let mut command = User::Current.command();
+        // In which the usual cache is the same.
         command.env("XDG_CACHE_HOME", world.path(""));
-        command.args(args!["ls", server.url("image"), "--unpinned"]);
+        command.args(args!["ls", server.url("image"), "--unpinned"; options]);
         finish(command)
     };
-    let used = ls();
+    let used = ls(Vec::new());
     assert!(!used.succeeds().stderr.contains("kept"), "{used:?}");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    fs::set_permissions(&cache, mode).unwrap();
-    ls().succeeds().notes("must have mode 755, but has 777");
+    fs::set_permissions(&cache, Permissions::from_mode(0o777)).unwrap();
+    let reason = "must have mode 755, but has 777";
+    ls(args!["--cache", &cache]).fails_saying(reason);
+    ls(Vec::new()).succeeds().notes(reason);
+    let both = verimount(args!["ls x --no-cache --cache", &cache]);
+    both.is_wrong_usage();
 }
 
 /// At any time, a killed daemon leaves a cache with which the next one reads the right bytes.

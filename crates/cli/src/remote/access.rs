@@ -136,7 +136,7 @@ impl CacheArgs {
     }
 }
 
-/// Says once why the usual cache is not used, if its owner can mend that.
+/// Says why the usual cache is not used, if its owner can mend that; once, as a mount opens it for its sandbox, too.
 fn tell_unusable(error: &anyhow::Error) {
     static SAID: Once = Once::new();
     match error.downcast_ref::<CacheError>() {
