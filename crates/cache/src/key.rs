@@ -24,6 +24,8 @@ pub enum Part {
     Tree,
     /// What says how both are to be read.
     Seal,
+    /// Which contents came last from one place, with a key made of the digest of that place's name.
+    Origin,
     /// The manifest of an image in a registry, with a key made of its own digest.
     Manifest,
 }
@@ -51,6 +53,7 @@ impl Key {
             "data" => Part::Data,
             "tree" => Part::Tree,
             "seal" => Part::Seal,
+            "origin" => Part::Origin,
             "manifest" => Part::Manifest,
             _ => return None,
         };
@@ -70,6 +73,7 @@ impl fmt::Display for Part {
             Self::Data => "data",
             Self::Tree => "tree",
             Self::Seal => "seal",
+            Self::Origin => "origin",
             Self::Manifest => "manifest",
         })
     }
@@ -82,7 +86,14 @@ mod tests {
     #[test]
     fn keys_are_names_of_files() {
         let key = Key::new("sha256-3d24").unwrap();
-        for part in [Part::Data, Part::Tree, Part::Seal, Part::Manifest] {
+        let parts = [
+            Part::Data,
+            Part::Tree,
+            Part::Seal,
+            Part::Origin,
+            Part::Manifest,
+        ];
+        for part in parts {
             let name = key.file_name(part);
             assert_eq!(Key::of_file_name(&name), Some((key.clone(), part)));
         }

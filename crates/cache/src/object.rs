@@ -203,7 +203,9 @@ impl ReadAt for Object {
             }
             read => read,
         };
-        read.map_err(ReadError::io(offset, len))
+        read.map_err(ReadError::io(offset, len))?;
+        self.0.cache.counters.read.fetch_add(len as u64, Relaxed);
+        Ok(())
     }
 
     fn distrust(&self, offset: u64, len: u64) -> bool {

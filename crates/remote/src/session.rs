@@ -203,6 +203,12 @@ impl Session {
         shared.buckets.object(name, &shared.http, &shared.limits)
     }
 
+    /// The scheme, host and port of a URL which is read without credentials: neither headers nor a query are sent, as
+    /// either may be secret. `None` of others.
+    pub fn public_origin(&self, url: &RemoteUrl) -> Option<String> {
+        self.headers().is_empty().then(|| url.origin()).flatten()
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> RemoteStats {
         self.shared.counters.get()

@@ -51,6 +51,17 @@ impl RemoteUrl {
         Ok(Self(uri.into()))
     }
 
+    /// Its scheme, host and port; `None` if it has a query.
+    pub(crate) fn origin(&self) -> Option<String> {
+        if self.0.query().is_some() {
+            return None;
+        }
+        let (scheme, host) = (self.0.scheme_str()?, self.0.host()?.to_ascii_lowercase());
+        let usual = if scheme == "https" { 443 } else { 80 };
+        let port = self.0.port_u16().unwrap_or(usual);
+        Some(format!("{scheme}://{host}:{port}"))
+    }
+
     pub(crate) fn uri(&self) -> &Uri {
         &self.0
     }
@@ -164,6 +175,23 @@ impl fmt::Debug for RemoteUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_origin_is_the_server() {
+        let origin = |text: &str| text.parse::<RemoteUrl>().unwrap().origin();
+        for same in ["https://Host/a", "HTTPS://host:443/b", "https://host"] {
+            assert_eq!(origin(same).as_deref(), Some("https://host:443"), "{same}");
+        }
+        for (other, expected) in [
+            ("http://host/a", "http://host:80"),
+            ("https://host:8443/a", "https://host:8443"),
+            ("https://other/a", "https://other:443"),
+            ("http://[::1]/a", "http://[::1]:80"),
+        ] {
+            assert_eq!(origin(other).as_deref(), Some(expected));
+        }
+        assert_eq!(origin("https://host/a?token=secret"), None);
+    }
 
     fn url(text: &str) -> RemoteUrl {
         text.parse().unwrap()

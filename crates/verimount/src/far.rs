@@ -13,6 +13,7 @@ mod open_slow;
 mod pull;
 mod push;
 mod registry;
+mod siblings;
 mod sound_file;
 mod verify_cache;
 
@@ -24,5 +25,6 @@ pub(crate) use open_slow::{keep, kept_seal, open_slow};
 pub use pull::{PullOptions, Pulled, pull};
 pub use push::{PushOptions, Pushed, push};
 pub(crate) use registry::{Found as Manifest, NamedSuperblock};
+pub(crate) use siblings::ContentOrigin;
 pub use verify_cache::{CheckedCopy, verify_cache};
 pub(crate) use verimount_remote::{helper_tasks, own_files};

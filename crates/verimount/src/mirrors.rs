@@ -16,7 +16,7 @@ use verimount_verity::{VerifiedReader, VerifyOptions};
 use crate::{
     Error, Location, OpenOptions,
     accepted::Accepted,
-    far::{keep, kept_seal},
+    far::{ContentOrigin, keep, kept_seal},
     fault::Fault,
     lazy::Lazy,
     open::Opened,
@@ -119,6 +119,8 @@ pub(crate) fn open_mirrored(
             None => mirrors.could_not_open(number, &"it takes long"),
         }
     }
+    let of_all = origin_of_all(&places, &accepted);
+    let origins: Vec<_> = places.iter().map(|place| place.origin(&accepted)).collect();
     let accepted = accepted.only(&found.seal);
     let copies = places.into_iter().enumerate().map(|(number, place)| {
         let is_kept = !keeps_all && place.is_slow();
@@ -128,7 +130,7 @@ pub(crate) fn open_mirrored(
             false => Lazy::closed(place, accepted, seal),
         };
         match is_kept {
-            true => keep(seal, access),
+            true => keep(seal, origins[number].clone(), access),
             false => seal,
         }
     });
@@ -143,7 +145,10 @@ pub(crate) fn open_mirrored(
     );
     let seal = found.seal.with_sources(data, tree);
     Ok(Opened {
-        seal: if keeps_all { keep(seal, access) } else { seal },
+        seal: match keeps_all {
+            true => keep(seal, of_all, access),
+            false => seal,
+        },
         stored: found.stored,
         mirrored: Some(MirroredContent {
             first: copies[0].clone(),
@@ -152,6 +157,14 @@ pub(crate) fn open_mirrored(
             mirrors,
         }),
     })
+}
+
+/// Where content comes from that comes from any of these places: as from the first, unless what a further one has on another
+/// machine is not for everybody who may read that.
+fn origin_of_all(places: &[Arc<Place>], accepted: &Accepted) -> Option<ContentOrigin> {
+    let far = places.iter().filter(|place| place.is_slow());
+    let origins: Option<Vec<_>> = far.map(|place| place.origin(accepted)).collect();
+    origins?.into_iter().next()
 }
 
 /// Finds a place that has what is accepted: the first, unless it takes long and another one has it sooner.

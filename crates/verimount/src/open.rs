@@ -171,7 +171,7 @@ fn read_like(seal: OpenedSeal, options: &OpenOptions) -> (OpenedSeal, Vec<Unshar
     let leaves = seal.leaves();
     let folder = options.access.folder();
     let (olds, unshared) = Olds::open(&options.like, leaves.function(), options, &folder);
-    let data = Like::new(seal.data().clone(), leaves, olds);
+    let data = Like::new(seal.data().clone(), leaves, || olds);
     let tree = seal.tree().clone();
     (seal.with_sources(Arc::new(data), tree), unshared)
 }

@@ -11,8 +11,8 @@ use verimount_tree::StoredFile;
 
 use crate::{
     Error, Location, OpenOptions,
-    accepted::Named,
-    far::{Access, FarLocation, Manifest},
+    accepted::{Accepted, Named},
+    far::{Access, ContentOrigin, FarLocation, Manifest},
     location::{Kind, attributes, open_file},
 };
 
@@ -93,6 +93,16 @@ impl Place {
     pub(crate) fn is_slow(&self) -> bool {
         let sidecar = self.sidecar.as_ref();
         self.location.is_slow() || sidecar.is_some_and(Location::is_slow)
+    }
+
+    /// Where what is accepted comes from, if others that come from there may say what is in it. None may if nothing was said
+    /// of it before but by itself.
+    pub(crate) fn origin(&self, accepted: &Accepted) -> Option<ContentOrigin> {
+        match (&self.location.0, accepted) {
+            (_, Accepted::OwnSeal) => None,
+            (Kind::Far(far), _) => far.origin(&self.access),
+            _ => None,
+        }
     }
 
     /// The file with the seal, if that is certain: the one that was given, or a layer of the registry.

@@ -93,8 +93,19 @@ impl Reference {
         &self.host
     }
 
+    /// The URL of its repository. Registries grant the right to read a repository, not parts of it.
+    pub fn repository_url(&self, plain_http: bool) -> String {
+        let host = self.host(plain_http);
+        host.url(&self.path(&host))
+    }
+
     pub(super) fn host(&self, plain_http: bool) -> Host {
         Host::new(&self.host, plain_http)
+    }
+
+    /// The path of all URLs of the repository.
+    pub(super) fn path(&self, host: &Host) -> String {
+        format!("/v2/{}", self.repository(host))
     }
 
     /// The repository's name in the registry's protocol.

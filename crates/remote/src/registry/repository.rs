@@ -71,7 +71,7 @@ impl Repository {
         let scope = format!("repository:{name}:{actions}");
         Self {
             access: Arc::new(Access::new(session, host.clone(), scope, files)),
-            path: format!("/v2/{name}"),
+            path: image.path(&host),
             host,
             session: session.clone(),
         }

@@ -25,6 +25,9 @@ pub(crate) enum Manifest {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedSuperblock {}
 
+#[derive(Clone)]
+pub(crate) enum ContentOrigin {}
+
 impl Access {
     pub(crate) fn tolerating_changes(self) -> Self {
         self
@@ -69,6 +72,10 @@ impl FarLocation {
     }
 
     pub(crate) fn registry(&self) -> Option<&str> {
+        match *self {}
+    }
+
+    pub(crate) fn origin(&self, _: &Access) -> Option<ContentOrigin> {
         match *self {}
     }
 
@@ -130,7 +137,7 @@ pub(crate) fn kept_seal(_: &Place, _: &Accepted, _: &Access) -> Option<OpenedSea
 }
 
 /// The same: nothing is kept.
-pub(crate) fn keep(seal: OpenedSeal, _: &Access) -> OpenedSeal {
+pub(crate) fn keep(seal: OpenedSeal, _: Option<ContentOrigin>, _: &Access) -> OpenedSeal {
     seal
 }
 

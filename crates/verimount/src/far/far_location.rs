@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc};
 use verimount_remote::{RemoteUrl, cloud::ObjectName, registry::Reference};
 use verimount_source::ReadAt;
 
-use super::{Access, Manifest, registry::RegistryImage};
+use super::{Access, ContentOrigin, Manifest, registry::RegistryImage};
 use crate::{
     Error, Location, LocationError,
     location::{Kind, begins_with},
@@ -53,6 +53,17 @@ impl FarLocation {
             Self::Registry(image) => Some(image.reference().registry()),
             Self::Url(_) | Self::Object(_) => None,
         }
+    }
+
+    /// Where it comes from, if whoever may read it may read all that is there: a web server that wants no credentials, or a
+    /// repository of a registry. Buckets may have rules for single objects.
+    pub(crate) fn origin(&self, access: &Access) -> Option<ContentOrigin> {
+        match self {
+            Self::Url(url) => access.session.public_origin(url),
+            Self::Registry(image) => Some(image.reference().repository_url(access.plain_http)),
+            Self::Object(_) => None,
+        }
+        .map(ContentOrigin::new)
     }
 
     /// The last component of its name.

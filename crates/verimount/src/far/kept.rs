@@ -11,11 +11,14 @@ use verimount_remote::registry::BlobDigest;
 use verimount_source::ReadAt;
 use verimount_verity::{Descriptor, FileDigest, Sealed, TreeGeometry, dm_verity::HashArea};
 
-use super::{Access, NamedSuperblock};
+use super::{
+    Access, NamedSuperblock,
+    siblings::{ContentOrigin, Siblings},
+};
 use crate::{RootHash, accepted::Accepted, opened_seal::OpenedSeal};
 
 /// The largest head of a seal, in bytes: many times that of a descriptor with its signature.
-const MAX_HEAD: u64 = 64 << 10;
+pub(super) const MAX_HEAD: u64 = 64 << 10;
 
 /// The copies of one content in a cache.
 pub(crate) struct Kept {
@@ -66,11 +69,18 @@ impl Kept {
         is_right.then_some(seal)
     }
 
-    /// The same seal; what is read of its tree and its data is kept.
-    pub(crate) fn keep(&self, seal: OpenedSeal) -> OpenedSeal {
+    /// The same seal; what is read of its tree and its data is kept. What else came from its origin has some of its blocks,
+    /// perhaps.
+    pub(crate) fn keep(&self, seal: OpenedSeal, origin: Option<ContentOrigin>) -> OpenedSeal {
         keep(&self.cache, &self.key, Part::Seal, seal.head().into_owned());
-        let data = self.copy(Part::Data, seal.data());
-        let tree = self.copy(Part::Tree, seal.tree());
+        let (tree, data) = (self.copy(Part::Tree, seal.tree()), seal.data().clone());
+        let seal = seal.with_sources(data, tree);
+        let siblings = origin.map(|origin| Siblings::of(&self.cache, &self.key, &origin));
+        let data = match siblings {
+            Some(siblings) => siblings.reading(&seal),
+            None => seal.data().clone(),
+        };
+        let (tree, data) = (seal.tree().clone(), self.copy(Part::Data, &data));
         seal.with_sources(data, tree)
     }
 

@@ -1,4 +1,4 @@
-use super::{Access, kept::Kept};
+use super::{Access, kept::Kept, siblings::ContentOrigin};
 use crate::{Error, accepted::Accepted, lazy::Lazy, opened_seal::OpenedSeal, place::Place};
 
 /// Opens content that takes long to read, through its copies in the cache, if there is one.
@@ -7,8 +7,9 @@ pub(crate) fn open_slow(
     accepted: Accepted,
     access: &Access,
 ) -> Result<OpenedSeal, Error> {
+    let origin = place.origin(&accepted);
     if let Some(seal) = kept_seal(&place, &accepted, access) {
-        return Ok(keep(Lazy::closed(place, accepted, seal), access));
+        return Ok(keep(Lazy::closed(place, accepted, seal), origin, access));
     }
     let (source, _) = place.content()?;
     let seal = accepted.find(&place, source)?;
@@ -17,7 +18,7 @@ pub(crate) fn open_slow(
         Accepted::OwnSeal => seal,
         accepted => Lazy::open(place, accepted, seal),
     };
-    Ok(keep(seal, access))
+    Ok(keep(seal, origin, access))
 }
 
 /// The seal of what is accepted at a place, if the cache has it. Its data and tree are empty.
@@ -27,10 +28,11 @@ pub(crate) fn kept_seal(place: &Place, accepted: &Accepted, access: &Access) -> 
     accepted.check(place, &seal).is_ok().then_some(seal)
 }
 
-/// The same seal, which was accepted; what is read of its tree and its data is kept in the cache, if there is one.
-pub(crate) fn keep(seal: OpenedSeal, access: &Access) -> OpenedSeal {
+/// The same seal, which was accepted, of content from `origin`; what is read of its tree and its data is kept in the cache, if
+/// there is one.
+pub(crate) fn keep(seal: OpenedSeal, origin: Option<ContentOrigin>, access: &Access) -> OpenedSeal {
     match Kept::of_seal(access, &seal) {
-        Some(kept) => kept.keep(seal),
+        Some(kept) => kept.keep(seal, origin),
         None => seal,
     }
 }

@@ -32,7 +32,7 @@ pub fn verify_cache(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Resu
             Part::Manifest => check_manifest,
             Part::Seal if kept::has_wrong_seal(cache, &stored.key) => remove,
             // With the data.
-            Part::Seal | Part::Tree => continue,
+            Part::Seal | Part::Tree | Part::Origin => continue,
         };
         if let Some(object) = cache.existing(&stored.key, stored.part) {
             checked(check(cache, &stored.key, &object));

@@ -111,11 +111,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Where files without a name are made.
-    pub(super) fn folder(&self) -> &'a Path {
-        self.folder
-    }
-
     /// How many blocks it still has room for.
     pub(super) fn room(&self) -> u64 {
         MOST - self.count

@@ -71,41 +71,116 @@ pub(crate) struct Part {
     pub(crate) old: Option<OldBlock>,
 }
 
+/// Puts older contents together.
+pub(crate) struct Gathering<'a> {
+    function: LeafFunction,
+    contents: Vec<Old>,
+    builder: Builder<'a>,
+    /// The number of the first block of the next content.
+    next: u64,
+}
+
+/// Why blocks cannot be found.
+pub(crate) enum IndexError {
+    /// Their digests cannot be read.
+    Tree(ReadError),
+    /// There is no room for them.
+    Room(io::Error),
+}
+
+impl<'a> Gathering<'a> {
+    /// None yet. The digests of all must be made with `function`. An index that has no room in memory is stored in `folder`.
+    pub(crate) fn new(function: LeafFunction, folder: &'a Path) -> Self {
+        Self {
+            function,
+            contents: Vec::new(),
+            builder: Builder::new(folder),
+            next: 0,
+        }
+    }
+
+    /// Adds content, of which some ranges of blocks are there. Nothing of it is verified: what is read of it is compared with
+    /// the digests of new content.
+    ///
+    /// # Errors
+    /// That of the first range that cannot be indexed. The others are.
+    pub(crate) fn add(
+        &mut self,
+        leaves: &Leaves,
+        data: Arc<dyn ReadAt>,
+        there: impl IntoIterator<Item = Range<u64>>,
+    ) -> Result<(), IndexError> {
+        debug_assert_eq!(*leaves.function(), self.function);
+        let first = self.next;
+        self.contents.push(Old { first, data });
+        // With a number between them, so that no run of blocks is in two.
+        self.next += leaves.count() + 1;
+        let mut indexed = Ok(());
+        for blocks in there {
+            indexed = indexed.and(self.index(leaves, blocks, first));
+        }
+        indexed
+    }
+
+    /// Adds the digests of blocks of content whose first block has the number `first`.
+    fn index(&mut self, leaves: &Leaves, blocks: Range<u64>, first: u64) -> Result<(), IndexError> {
+        // A sparse file can claim any size.
+        let end = blocks.end.min(leaves.count());
+        let end = end.min(blocks.start.saturating_add(self.builder.room()));
+        for start in (blocks.start..end).step_by(READ) {
+            let part = start..end.min(start + READ as u64);
+            let digests = leaves.read(part.clone()).map_err(IndexError::Tree)?;
+            let digests = digests.chunks_exact(self.function.digest_size());
+            for (digest, block) in digests.zip(part) {
+                let added = self.builder.add(digest, first + block);
+                added.map_err(IndexError::Room)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All that was added, or why nothing of it is found.
+    pub(crate) fn finish(self) -> (Olds, Option<io::Error>) {
+        let (index, failed) = match self.builder.finish() {
+            Ok(index) => (index, None),
+            Err(error) => (Index::default(), Some(error)),
+        };
+        let olds = Olds {
+            index,
+            function: self.function,
+            contents: self.contents,
+        };
+        (olds, failed)
+    }
+}
+
 impl Olds {
-    /// Opens what is at `locations`. Nothing of it is verified: what is read of it is compared with the digests of new
-    /// content. An index that has no room in memory is stored in `folder`.
+    /// Opens what is at `locations`.
     pub(crate) fn open(
         locations: &[Location],
         function: &LeafFunction,
         options: &OpenOptions,
         folder: &Path,
     ) -> (Self, Vec<Unshared>) {
-        let (mut contents, mut unshared) = (Vec::new(), Vec::new());
-        let mut builder = Builder::new(folder);
-        let mut first = 0;
+        let mut unshared = Vec::new();
+        let mut gathering = Gathering::new(function.clone(), folder);
         for location in locations {
-            match open(location, function, options) {
-                Ok((leaves, data)) => {
-                    contents.push(Old { first, data });
-                    let indexed = index(location, &leaves, first, &mut builder);
-                    unshared.extend(indexed.err().map(|error| unusable(location, error)));
-                    // With a number between them, so that no run of blocks is in two.
-                    first += leaves.count() + 1;
-                }
-                Err(refused) => unshared.push(refused),
-            }
+            let added = open(location, function, options).and_then(|(leaves, data)| {
+                let all = 0..leaves.count();
+                gathering
+                    .add(&leaves, data, [all])
+                    .map_err(|error| match error {
+                        IndexError::Tree(error) => unusable(location, Error::read(location, error)),
+                        IndexError::Room(error) => unusable(location, Error::io(folder, error)),
+                    })
+            });
+            unshared.extend(added.err());
         }
-        let index = builder.finish().unwrap_or_else(|error| {
+        let (olds, failed) = gathering.finish();
+        if let Some(error) = failed {
             let again = || Error::io(folder, io::Error::new(error.kind(), error.to_string()));
             unshared.extend(locations.iter().map(|location| unusable(location, again())));
-            Index::default()
-        });
-        let function = function.clone();
-        let olds = Self {
-            function,
-            contents,
-            index,
-        };
+        }
         (olds, unshared)
     }
 
@@ -199,26 +274,4 @@ fn find(location: &Location, options: &OpenOptions) -> Result<(Leaves, Arc<dyn R
             Err(_) => Err(error),
         },
     }
-}
-
-/// Adds the digests of what is at `location` to an index, the first of which is that of the block `first`.
-fn index(
-    location: &Location,
-    leaves: &Leaves,
-    first: u64,
-    builder: &mut Builder<'_>,
-) -> Result<(), Error> {
-    // A sparse file can claim any size.
-    let count = leaves.count().min(builder.room());
-    for start in (0..count).step_by(READ) {
-        let end = count.min(start + READ as u64);
-        let digests = leaves.read(start..end);
-        let digests = digests.map_err(|error| Error::read(location, error))?;
-        let digests = digests.chunks_exact(leaves.function().digest_size());
-        for (digest, block) in digests.zip(first + start..) {
-            let added = builder.add(digest, block);
-            added.map_err(|error| Error::io(builder.folder(), error))?;
-        }
-    }
-    Ok(())
 }

@@ -5,7 +5,7 @@ use std::{
     io,
     ops::Range,
     sync::{
-        Arc, OnceLock,
+        Arc, LazyLock, OnceLock,
         mpsc::{SyncSender, sync_channel},
     },
     thread,
@@ -38,7 +38,8 @@ struct Shared {
     data: Arc<dyn ReadAt>,
     /// The digests of its blocks.
     leaves: Leaves,
-    olds: Olds,
+    /// Found when something is read first.
+    olds: LazyLock<Olds, Box<dyn FnOnce() -> Olds + Send>>,
     wrong: Mutex<Wrong>,
 }
 
@@ -50,13 +51,18 @@ struct Wrong {
 }
 
 impl Like {
-    pub(crate) fn new(data: Arc<dyn ReadAt>, leaves: Leaves, olds: Olds) -> Self {
-        debug_assert_eq!(leaves.function(), olds.function());
+    /// Data whose blocks have these digests. `olds` gives what has some of them, too, made with the same function, when
+    /// something is read first.
+    pub(crate) fn new(
+        data: Arc<dyn ReadAt>,
+        leaves: Leaves,
+        olds: impl FnOnce() -> Olds + Send + 'static,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 data,
                 leaves,
-                olds,
+                olds: LazyLock::new(Box::new(olds)),
                 wrong: Mutex::default(),
             }),
             announced: OnceLock::new(),

@@ -2,124 +2,19 @@
 
 #![cfg(feature = "remote")]
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+mod pair;
+mod siblings;
 
-use tempfile::TempDir;
+use std::{fs, path::Path};
+
 use verimount::{
-    Content, FileDigest, Identity, Location, OpenOptions, PullOptions, ReadAt, SealFormat,
-    SealOptions, UnsharedReason, diff,
+    Content, Location, OpenOptions, PullOptions, SealFormat, SealOptions, UnsharedReason, diff,
     options::{BlockSize, TreeParams},
     pull, seal,
 };
-use verimount_testkit::{HttpServer, Random, flip_at, noise};
+use verimount_testkit::flip_at;
 
-const BLOCK: usize = 4096;
-const BLOCKS: usize = 1500;
-
-/// The blocks of the new content that the old one does not have.
-const CHANGED: [usize; 6] = [3, 4, 200, 201, 700, 1100];
-
-/// How many bytes the last block has.
-const SHORT: usize = BLOCK - 1000;
-
-/// An old and a new file, both sealed.
-struct Pair {
-    folder: TempDir,
-    /// The data of the new one, whose last block is short.
-    data: Vec<u8>,
-    digest: FileDigest,
-}
-
-impl Pair {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let mut data = noise((BLOCKS - 1) * BLOCK + SHORT, 1);
-        // In another order and place, and with zeros behind the short block.
-        let mut old = data[500 * BLOCK..].to_vec();
-        old.resize(1000 * BLOCK, 0);
-        old.extend(&data[..500 * BLOCK]);
-        for block in CHANGED {
-            data[block * BLOCK] ^= 1;
-        }
-        fs::write(folder.path().join("old"), &old).unwrap();
-        fs::write(folder.path().join("new"), &data).unwrap();
-        let sealed = |name| seal(folder.path().join(name), &SealOptions::new().append(true));
-        sealed("old").unwrap();
-        let Identity::FileDigest(digest) = sealed("new").unwrap().identity else {
-            unreachable!()
-        };
-        Self {
-            folder,
-            data,
-            digest,
-        }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn old(&self) -> Location {
-        Location::from(&*self.path("old"))
-    }
-
-    fn server(&self) -> HttpServer {
-        HttpServer::honest(fs::read(self.path("new")).unwrap())
-    }
-
-    fn options(&self) -> OpenOptions {
-        OpenOptions::new().digest(self.digest)
-    }
-
-    /// Pulls with what `options` add; returns how much of it was in the old file, and how much was fetched.
-    fn pull(&self, options: OpenOptions) -> (u64, u64) {
-        let server = self.server();
-        let pulled = self.path("pulled");
-        let got = pull(&*server.url("/new"), &pulled, &PullOptions::new(options)).unwrap();
-        assert!(fs::read(&pulled).unwrap() == fs::read(self.path("new")).unwrap());
-        fs::remove_file(pulled).unwrap();
-        (got.shared, fetched(&server))
-    }
-
-    /// Reads all of it and parts of it by URL.
-    fn read(&self, content: &Content) {
-        let file = content.file();
-        let mut random = Random::new(7);
-        let mut ranges = vec![(0, self.data.len())];
-        for _ in 0..100 {
-            let start = random.below(self.data.len());
-            ranges.push((
-                start,
-                start + random.below((self.data.len() - start).min(40_000)),
-            ));
-        }
-        for (start, end) in ranges {
-            let mut buf = vec![0; end - start];
-            file.read_exact_at(&mut buf, start as u64).unwrap();
-            assert!(buf == self.data[start..end], "{start}..{end}");
-        }
-    }
-}
-
-/// The bytes that a server was asked for.
-fn fetched(server: &HttpServer) -> u64 {
-    let requests = server.requests().into_iter();
-    requests
-        .filter_map(|request| request.range)
-        .map(|range| range.end - range.start)
-        .sum()
-}
-
-/// Of the blocks of new content, how many bytes are in old content at most.
-fn shared(pair: &Pair) -> u64 {
-    (pair.data.len() - CHANGED.len() * BLOCK) as u64
-}
-
-/// How many bytes opening fetches, and the tree with what is around it.
-const OPENING: u64 = 5 * (128 << 10);
+use crate::pair::{BLOCK, BLOCKS, CHANGED, OPENING, Pair, SHORT, fetched, shared};
 
 #[test]
 fn only_what_changed_is_fetched() {
