@@ -50,7 +50,10 @@ struct JsonReport {
     /// Bytes that are fetched besides the tree, and in how many requests.
     fetched: u64,
     requests: u64,
+    /// The files with new contents.
     files: Vec<String>,
+    /// How many others have only metadata in new blocks.
+    other_files: usize,
     /// Why some files are not named.
     unnamed: Option<String>,
 }
@@ -104,11 +107,13 @@ impl Diff {
             counted(difference.requests, "request"),
             difference.tree_size
         )?;
-        if !difference.files.is_empty() {
+        let (files, others) = (difference.files.len(), difference.other_files);
+        if files > 0 || others > 0 {
             writeln!(
                 out,
-                "{} with new blocks:",
-                counted(difference.files.len() as u64, "file")
+                "{} with contents in new blocks, {} with only metadata there:",
+                counted(files as u64, "file"),
+                counted(others as u64, "other")
             )?;
         }
         for path in &difference.files {
@@ -134,6 +139,7 @@ impl JsonReport {
             fetched: difference.fetched,
             requests: difference.requests,
             files: difference.files.iter().map(shown).collect(),
+            other_files: difference.other_files,
             unnamed: difference.unnamed.as_ref().map(ToString::to_string),
         }
     }

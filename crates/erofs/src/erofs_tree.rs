@@ -2,8 +2,8 @@ use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, syn
 
 use verimount_source::{ReadAt, Scratch};
 use verimount_tree::{
-    AddEntry, AddReadable, Attr, Cursor, DirEntry, Error as TreeError, Extent, FileType, NodeId,
-    ROOT_PATH, Tree, Usage, VisitPlace, XattrNames, walk_readable,
+    AddEntry, AddReadable, Attr, Cursor, DirEntry, Error as TreeError, Extent, FilePlace, FileType,
+    NodeId, ROOT_PATH, Tree, Usage, VisitPlace, XattrNames, walk_readable,
 };
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     inode::Inode,
     inode_id::InodeId,
     note::Note,
-    places::{Ended, Places},
+    places::{Ended, Places, What},
 };
 
 /// The least that an entry takes in a directory, in bytes.
@@ -106,7 +106,14 @@ impl ErofsTree {
         node: NodeId,
         visit: &mut VisitPlace<'_>,
     ) -> ControlFlow<()> {
-        let found = places.of(self.id(node), &mut |range| visit(Ok((path, range))));
+        let found = places.of(self.id(node), &mut |range, what| {
+            let is_content = what == What::Content;
+            visit(Ok(FilePlace {
+                path,
+                range,
+                is_content,
+            }))
+        });
         match found {
             Ok(()) => ControlFlow::Continue(()),
             Err(Ended::ByVisitor) => ControlFlow::Break(()),

@@ -2,6 +2,8 @@
 
 use std::ops::{ControlFlow, Range};
 
+use verimount_tree::FileType;
+
 use crate::{
     Error,
     error::Defect,
@@ -23,6 +25,15 @@ pub(crate) struct Places<'i> {
     image: &'i Image,
     /// How many may follow. Files can share data, and their maps, so that an image can have far more than bytes.
     left: u64,
+}
+
+/// What a place has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// What a regular file or symbolic link contains.
+    Content,
+    /// All else that is known of a file, and what a directory lists.
+    Metadata,
 }
 
 /// Why a search ended early.
@@ -47,12 +58,12 @@ impl<'i> Places<'i> {
         Self { image, left }
     }
 
-    /// Gives `visit` the ranges of the image that are read for any operation on a file, until it breaks. A range is empty
-    /// for what is not in the image.
+    /// Gives `visit` the ranges of the image that are read for any operation on a file, until it breaks, and what is in
+    /// each. A range is empty for what is not in the image.
     pub(crate) fn of(
         &mut self,
         file: InodeId,
-        visit: &mut dyn FnMut(Range<u64>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Range<u64>, What) -> ControlFlow<()>,
     ) -> Result<(), Ended> {
         let Self { image, left } = self;
         FilePlaces { image, left, visit }.inode(file)
@@ -63,7 +74,7 @@ impl<'i> Places<'i> {
 struct FilePlaces<'a> {
     image: &'a Image,
     left: &'a mut u64,
-    visit: &'a mut dyn FnMut(Range<u64>) -> ControlFlow<()>,
+    visit: &'a mut dyn FnMut(Range<u64>, What) -> ControlFlow<()>,
 }
 
 impl FilePlaces<'_> {
@@ -75,7 +86,11 @@ impl FilePlaces<'_> {
             let len = self.image.xattr_len(address);
             self.metadata(address, len.unwrap_or(to_u64(size_of::<XattrEntry>())))?;
         }
-        self.content(&inode, 0..inode.size)
+        let what = match inode.file_type {
+            FileType::RegularFile | FileType::Symlink => What::Content,
+            _ => What::Metadata,
+        };
+        self.content(&inode, 0..inode.size, what)
     }
 
     /// Where an inode is, which is known even if it is unreadable.
@@ -84,8 +99,8 @@ impl FilePlaces<'_> {
         self.metadata(at, self.image.inode_len(at))
     }
 
-    /// A part of a file's content, with the part of its map that is for it.
-    fn content(&mut self, inode: &Inode, part: Range<u64>) -> Result<(), Ended> {
+    /// A part of what an inode leads to, with the part of its map that is for it.
+    fn content(&mut self, inode: &Inode, part: Range<u64>, what: What) -> Result<(), Ended> {
         if part.is_empty() {
             return Ok(());
         }
@@ -108,17 +123,17 @@ impl FilePlaces<'_> {
         while at < part.end {
             let piece = self.image.piece(inode, at)?;
             let len = piece.len.min(part.end.saturating_sub(at));
-            self.stored(piece.stored, len)?;
+            self.stored(piece.stored, len, what)?;
             at = at.saturating_add(len);
         }
         Ok(())
     }
 
     /// A part of `len` bytes that is stored in one way.
-    fn stored(&mut self, stored: Stored, len: u64) -> Result<(), Ended> {
+    fn stored(&mut self, stored: Stored, len: u64, what: What) -> Result<(), Ended> {
         match stored {
             Stored::Hole => self.nothing(),
-            Stored::Plain(place) => self.place(place, len),
+            Stored::Plain(place) => self.place(place, len, what),
             Stored::Fragment(at) => {
                 if let Some(id) = self.image.superblock.packed_inode {
                     self.inode_itself(id)?;
@@ -126,40 +141,44 @@ impl FilePlaces<'_> {
                 let packed = self.image.packed_inode()?;
                 let end = at.checked_add(len).filter(|end| *end <= packed.size);
                 let end = end.ok_or(Defect::Fragment.at(packed.xattrs.at))?;
-                self.content(&packed, at..end)
+                self.content(&packed, at..end, what)
             }
             // All of it is needed for any part of it.
-            Stored::Compressed { cluster, .. } => self.place(cluster.place, cluster.stored),
+            Stored::Compressed { cluster, .. } => self.place(cluster.place, cluster.stored, what),
         }
     }
 
-    fn place(&mut self, place: Place, len: u64) -> Result<(), Ended> {
+    fn place(&mut self, place: Place, len: u64, what: What) -> Result<(), Ended> {
         match place {
-            Place::Device { device: 0, at } => self.range(at, len),
+            Place::Device { device: 0, at } => self.range(at, len, what),
             Place::Device { .. } => self.nothing(),
-            Place::Metadata(address) => self.metadata(address, len),
+            Place::Metadata(address) => self.address(address, len, what),
         }
     }
 
     fn metadata(&mut self, address: Address, len: u64) -> Result<(), Ended> {
+        self.address(address, len, What::Metadata)
+    }
+
+    fn address(&mut self, address: Address, len: u64, what: What) -> Result<(), Ended> {
         match address.space {
-            Space::Image => self.range(address.at, len),
+            Space::Image => self.range(address.at, len, what),
             Space::Content(id) => {
                 self.inode_itself(id)?;
                 let inode = self.image.inode(id)?;
                 let end = address.at.saturating_add(len).min(inode.size);
-                self.content(&inode, address.at..end)
+                self.content(&inode, address.at..end, what)
             }
         }
     }
 
     fn nothing(&mut self) -> Result<(), Ended> {
-        self.range(0, 0)
+        self.range(0, 0, What::Content)
     }
 
-    fn range(&mut self, at: u64, len: u64) -> Result<(), Ended> {
+    fn range(&mut self, at: u64, len: u64, what: What) -> Result<(), Ended> {
         *self.left = self.left.checked_sub(1).ok_or(Ended::ByLimit)?;
-        match (self.visit)(at..at.saturating_add(len)) {
+        match (self.visit)(at..at.saturating_add(len), what) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Ended::ByVisitor),
         }

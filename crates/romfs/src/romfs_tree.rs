@@ -3,8 +3,9 @@ use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, syn
 use quick_cache::sync::Cache;
 use verimount_source::{ReadAt, Scratch};
 use verimount_tree::{
-    AddEntry, AddEntryAndAttr, Attr, Cursor, DeviceNumber, DirEntry, Error as TreeError, FileType,
-    NodeId as TreeNodeId, Ownership, Permissions, ROOT_PATH, Tree, Usage, VisitPlace, part_inside,
+    AddEntry, AddEntryAndAttr, Attr, Cursor, DeviceNumber, DirEntry, Error as TreeError, FilePlace,
+    FileType, NodeId as TreeNodeId, Ownership, Permissions, ROOT_PATH, Tree, Usage, VisitPlace,
+    part_inside,
 };
 
 use crate::{
@@ -209,21 +210,27 @@ impl<S: ReadAt> Tree for RomfsTree<S> {
     fn walk_places(&self, visit: &mut VisitPlace<'_>) -> ControlFlow<()> {
         let header =
             |id: NodeId| u64::from(id)..u64::from(id).saturating_add(MIN_HEADER_LEN.into());
-        visit(Ok((Path::new(ROOT_PATH), header(self.image.root()))))?;
+        visit(Ok(FilePlace {
+            path: Path::new(ROOT_PATH),
+            range: header(self.image.root()),
+            is_content: false,
+        }))?;
         self.image.walk_damaged(|found| {
             let (path, node) = match found {
                 Ok(found) => found,
                 Err(error) => return visit(Err(error)),
             };
-            let place = match node.kind {
+            let is_content = matches!(node.kind, NodeKind::File | NodeKind::Symlink);
+            let range = match is_content {
                 // The data is right behind the header and the name.
-                NodeKind::File | NodeKind::Symlink => {
-                    let end = node.data_offset.saturating_add(node.size.into());
-                    node.id.into()..end
-                }
-                _ => header(node.id),
+                true => node.id.into()..node.data_offset.saturating_add(node.size.into()),
+                false => header(node.id),
             };
-            visit(Ok((path, place)))
+            visit(Ok(FilePlace {
+                path,
+                range,
+                is_content,
+            }))
         })
     }
 

@@ -15,9 +15,19 @@ use crate::{
 /// The path from the root of the root itself.
 pub const ROOT_PATH: &str = ".";
 
-/// Receives a file's path from the root and a range of the image in bytes, which may be empty, or the reason why
-/// some are missing; breaks to end the walk.
-pub type VisitPlace<'a> = dyn FnMut(Result<(&Path, Range<u64>), Error>) -> ControlFlow<()> + 'a;
+/// A range of the image that belongs to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilePlace<'a> {
+    /// The file's path from the root.
+    pub path: &'a Path,
+    /// In bytes; it may be empty.
+    pub range: Range<u64>,
+    /// Whether what a regular file or symbolic link contains is there, and not only what else is known of a file.
+    pub is_content: bool,
+}
+
+/// Receives a range of the image that belongs to a file, or the reason why some are missing; breaks to end the walk.
+pub type VisitPlace<'a> = dyn FnMut(Result<FilePlace<'_>, Error>) -> ControlFlow<()> + 'a;
 
 /// The size of a tree, for `statfs` and for limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

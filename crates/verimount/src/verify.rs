@@ -247,7 +247,7 @@ impl Report {
         // It ends early only for reasons that are known here.
         let _ = tree.walk_places(&mut |found| {
             is_cancelled = progress(1).is_break();
-            let named = found.and_then(|(path, range)| self.add_file(path, &range, &mut left));
+            let named = found.and_then(|place| self.add_file(place.path, &place.range, &mut left));
             let may_go_on = left.room > 0 && left.steps > 0;
             if let Err(error) = named {
                 self.unnamed.get_or_insert(error);

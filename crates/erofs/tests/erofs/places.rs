@@ -11,7 +11,7 @@ use verimount_erofs::ErofsTree;
 use verimount_source::Scratch;
 use verimount_testkit::{Unreadable, noise, seen::content};
 use verimount_tree::{
-    Attr, Cursor, Error, FileType, NodeId, ROOT_PATH, Tree, resolve, walk_readable,
+    Attr, Cursor, Error, FilePlace, FileType, NodeId, ROOT_PATH, Tree, resolve, walk_readable,
 };
 
 use crate::{
@@ -35,7 +35,9 @@ fn named(tree: &dyn Tree, range: &Range<u64>) -> (BTreeSet<PathBuf>, bool) {
     let mut is_all = true;
     let walked = tree.walk_places(&mut |found| {
         match found {
-            Ok((path, place)) if place.start < range.end && range.start < place.end => {
+            Ok(FilePlace {
+                path, range: place, ..
+            }) if place.start < range.end && range.start < place.end => {
                 files.insert(path.to_owned());
             }
             Ok(_) => {}

@@ -162,8 +162,8 @@ fn places_are_named() {
     let mut places = Vec::new();
     let tree = open_damaged(source(bytes.clone())).unwrap().unwrap();
     let walked = tree.walk_places(&mut |found| {
-        let (path, range) = found.unwrap();
-        places.push((range, path.to_owned()));
+        let place = found.unwrap();
+        places.push((place.range, place.path.to_owned()));
         ControlFlow::Continue(())
     });
     assert!(walked.is_continue());

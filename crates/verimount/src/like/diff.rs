@@ -1,11 +1,10 @@
 use std::{
-    collections::BTreeSet,
     ops::{ControlFlow, Range},
     path::PathBuf,
 };
 
 use verimount_source::ReadError;
-use verimount_tree::Error as TreeError;
+use verimount_tree::{Error as TreeError, FilePlace};
 use verimount_verity::VerifiedReader;
 
 use super::{
@@ -43,8 +42,11 @@ pub struct Difference {
     pub fetched: u64,
     /// How many requests that takes, without those for the tree.
     pub requests: u64,
-    /// The files of the new image that have new blocks, with their paths from the root: the first 100,000.
+    /// The files of the new image whose contents have new blocks, with their paths from the root: the first 100,000. A block
+    /// has the contents of several files, if they are small.
     pub files: Vec<PathBuf>,
+    /// How many further files have nothing but metadata in new blocks, such as where their contents are now.
+    pub other_files: usize,
     /// Why some of them could not be named.
     pub unnamed: Option<TreeError>,
 }
@@ -116,6 +118,7 @@ where
             .sum(),
         requests: asked.len() as u64,
         files: Vec::new(),
+        other_files: 0,
         unnamed: None,
     };
     difference.name_files(new);
@@ -150,23 +153,57 @@ impl Difference {
                 return;
             }
         };
-        let mut files = BTreeSet::new();
+        let mut changed = Changed::default();
         // It ends early only if there are too many.
         let _ = tree.walk_places(&mut |found| {
             match found {
-                Ok((path, range)) => {
-                    if overlaps(&self.new, &range) {
-                        files.insert(path.to_owned());
-                    }
-                }
+                Ok(place) if overlaps(&self.new, &place.range) => changed.add(&place),
+                Ok(_) => {}
                 Err(error) => drop(self.unnamed.get_or_insert(error)),
             }
-            match files.len() < MOST_FILES {
+            match changed.files.len() < MOST_FILES {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         });
-        self.files = files.into_iter().collect();
+        (self.files, self.other_files) = changed.finish();
+    }
+}
+
+/// Files with new blocks. Their places come file by file.
+#[derive(Default)]
+struct Changed {
+    files: Vec<PathBuf>,
+    others: usize,
+    /// The last one, and whether any of its contents is new.
+    last: Option<(PathBuf, bool)>,
+}
+
+impl Changed {
+    /// Adds a new place.
+    fn add(&mut self, place: &FilePlace<'_>) {
+        match &mut self.last {
+            Some((path, is_content)) if path == place.path => *is_content |= place.is_content,
+            _ => {
+                self.end_file();
+                self.last = Some((place.path.to_owned(), place.is_content));
+            }
+        }
+    }
+
+    fn end_file(&mut self) {
+        match self.last.take() {
+            Some((path, true)) => self.files.push(path),
+            Some((_, false)) => self.others += 1,
+            None => {}
+        }
+    }
+
+    /// The files with new contents in the order of their paths, and the number of others.
+    fn finish(mut self) -> (Vec<PathBuf>, usize) {
+        self.end_file();
+        self.files.sort();
+        (self.files, self.others)
     }
 }
 

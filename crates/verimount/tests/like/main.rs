@@ -8,11 +8,12 @@ mod siblings;
 use std::{fs, path::Path};
 
 use verimount::{
-    Content, Location, OpenOptions, PullOptions, SealFormat, SealOptions, UnsharedReason, diff,
+    BuildOptions, Content, Location, OpenOptions, PullOptions, SealFormat, SealOptions,
+    UnsharedReason, build, diff,
     options::{BlockSize, TreeParams},
     pull, seal,
 };
-use verimount_testkit::flip_at;
+use verimount_testkit::{flip_at, noise};
 
 use crate::pair::{BLOCK, BLOCKS, CHANGED, OPENING, Pair, SHORT, fetched, shared};
 
@@ -35,6 +36,32 @@ fn only_what_changed_is_fetched() {
     let (with, some) = pair.pull(pair.options().like(pair.old()));
     assert_eq!(with, shared(&pair));
     assert!(some < OPENING + difference.fetched, "{some}");
+}
+
+#[test]
+fn files_are_named_whose_contents_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let names = ["a", "b", "c", "d"];
+    for (seed, name) in names.iter().enumerate() {
+        fs::write(tree.join(name), noise(3 * BLOCK, seed as u64)).unwrap();
+    }
+    let build_as = |name: &str| {
+        let image = folder.path().join(name);
+        build(&tree, &image, &BuildOptions::new()).unwrap();
+        image
+    };
+    let old = build_as("old");
+    // What follows it is elsewhere now, but the same.
+    fs::write(tree.join("a"), noise(4 * BLOCK, 9)).unwrap();
+    let new = build_as("new");
+    let options = OpenOptions::new().unpinned();
+    let new = Content::open(&*new, &options).unwrap();
+    let difference = diff(&*old, &new, &options).unwrap();
+    assert_eq!(difference.files, [Path::new("a")]);
+    // The others, and the directory: their inodes are in one block.
+    assert_eq!(difference.other_files, names.len());
 }
 
 #[test]
