@@ -69,8 +69,8 @@ impl Kept {
         is_right.then_some(seal)
     }
 
-    /// The same seal; what is read of its tree and its data is kept. What else came from its origin has some of its blocks,
-    /// perhaps.
+    /// The same seal; what is read of its tree and its data is kept. Blocks that are here of other content from its origin are
+    /// taken from there.
     pub(crate) fn keep(&self, seal: OpenedSeal, origin: Option<ContentOrigin>) -> OpenedSeal {
         keep(&self.cache, &self.key, Part::Seal, seal.head().into_owned());
         let (tree, data) = (self.copy(Part::Tree, seal.tree()), seal.data().clone());
