@@ -11,7 +11,11 @@ use verimount_scan::Entry;
 use crate::block_size::BlockSize;
 
 /// The least blocks of a group that does not end because nothing follows. Half a block of each is unused on average.
-const LEAST: u64 = 6;
+const LEAST: u64 = 12;
+
+/// Of the last of these blocks, one part of so many may be unused. Otherwise groups of the smallest files would end just behind
+/// it, and leave most of another block unused.
+const UNUSED: u64 = 4;
 
 /// Of so many files, one may end a group.
 const FILES: u32 = 8;
@@ -23,5 +27,6 @@ pub(super) fn number_of(entry: Entry<'_>) -> u32 {
 
 /// Whether a group with so many bytes ends with this file.
 pub(super) fn ends_group(entry: Entry<'_>, len: u64, block: BlockSize) -> bool {
-    len >= LEAST * block.bytes() && number_of(entry).is_multiple_of(FILES)
+    let least = LEAST * block.bytes() - block.bytes() / UNUSED;
+    len >= least && number_of(entry).is_multiple_of(FILES)
 }
