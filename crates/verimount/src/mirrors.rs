@@ -119,8 +119,7 @@ pub(crate) fn open_mirrored(
             None => mirrors.could_not_open(number, &"it takes long"),
         }
     }
-    let of_all = origin_of_all(&places, &accepted);
-    let origins: Vec<_> = places.iter().map(|place| place.origin(&accepted)).collect();
+    let origin = origin_of_all(&places, &accepted);
     let accepted = accepted.only(&found.seal);
     let copies = places.into_iter().enumerate().map(|(number, place)| {
         let is_kept = !keeps_all && place.is_slow();
@@ -130,7 +129,9 @@ pub(crate) fn open_mirrored(
             false => Lazy::closed(place, accepted, seal),
         };
         match is_kept {
-            true => keep(seal, origins[number].clone(), access),
+            // Nothing is taken from other content: finding it takes reads of the tree, which would not fail as soon as those of
+            // one place among several must.
+            true => keep(seal, None, access),
             false => seal,
         }
     });
@@ -146,7 +147,7 @@ pub(crate) fn open_mirrored(
     let seal = found.seal.with_sources(data, tree);
     Ok(Opened {
         seal: match keeps_all {
-            true => keep(seal, of_all, access),
+            true => keep(seal, origin, access),
             false => seal,
         },
         stored: found.stored,

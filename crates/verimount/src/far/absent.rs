@@ -25,7 +25,6 @@ pub(crate) enum Manifest {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamedSuperblock {}
 
-#[derive(Clone)]
 pub(crate) enum ContentOrigin {}
 
 impl Access {

@@ -74,14 +74,13 @@ impl Kept {
     pub(crate) fn keep(&self, seal: OpenedSeal, origin: Option<ContentOrigin>) -> OpenedSeal {
         keep(&self.cache, &self.key, Part::Seal, seal.head().into_owned());
         let (tree, data) = (self.copy(Part::Tree, seal.tree()), seal.data().clone());
-        let seal = seal.with_sources(data, tree);
-        let siblings = origin.map(|origin| Siblings::of(&self.cache, &self.key, &origin));
-        let data = match siblings {
-            Some(siblings) => siblings.reading(&seal),
-            None => seal.data().clone(),
+        // Siblings are looked for in the tree that is kept.
+        let seal = seal.with_sources(data.clone(), tree.clone());
+        let data = match origin {
+            Some(origin) => Siblings::of(&self.cache, &self.key, &origin).reading(&seal),
+            None => data,
         };
-        let (tree, data) = (seal.tree().clone(), self.copy(Part::Data, &data));
-        seal.with_sources(data, tree)
+        seal.with_sources(self.copy(Part::Data, &data), tree)
     }
 
     fn copy(&self, part: Part, source: &Arc<dyn ReadAt>) -> Arc<dyn ReadAt> {

@@ -26,7 +26,6 @@ const REMEMBERED: usize = 8;
 const MAX_LIST: u64 = 2 << 10;
 
 /// Where content comes from, in such a way that whoever may read it may read all that comes from there.
-#[derive(Clone)]
 pub(crate) struct ContentOrigin(String);
 
 impl ContentOrigin {

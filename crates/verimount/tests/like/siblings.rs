@@ -3,7 +3,7 @@
 use std::{fs, ops::Range};
 
 use tempfile::TempDir;
-use verimount::{Cache, Content, OpenOptions, PushOptions, ReadAt, RemoteOptions, push};
+use verimount::{Cache, Content, Location, OpenOptions, PushOptions, ReadAt, RemoteOptions, push};
 use verimount_testkit::{HttpAnswer, HttpServer, RegistryServer, flip_at};
 
 use crate::pair::{BLOCK, BLOCKS, OPENING, Pair, asked_for, fetched};
@@ -160,6 +160,24 @@ fn contents_are_siblings_only_where_whoever_may_read_one_may_read_the_other() {
         served.read_old(from, old, 0..BLOCKS * BLOCK);
         let all = served.read(path, new);
         assert!(all >= served.pair.data.len() as u64, "{case}: {all}");
+    }
+}
+
+#[test]
+fn all_mirrors_must_be_for_whoever_may_read_the_first_place() {
+    for (path, is_shared) in [("/new", true), ("/new?token=secret", false)] {
+        let served = Served::new();
+        served.read_all_of_old();
+        let elsewhere = server(&served.pair);
+        let mirror: Location = elsewhere.url(path).parse().unwrap();
+        let fetched = served.read_new(served.pinned("new").mirror(mirror));
+        let size = served.pair.data.len() as u64;
+        let expected = if is_shared {
+            1..FEW + 1
+        } else {
+            size..2 * size
+        };
+        assert!(expected.contains(&fetched), "{path}: {fetched}");
     }
 }
 
