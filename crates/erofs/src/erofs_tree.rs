@@ -16,7 +16,7 @@ use crate::{
     inode::Inode,
     inode_id::InodeId,
     note::Note,
-    places::{Ended, Places, What},
+    places::{Ended, Places},
 };
 
 /// The least that an entry takes in a directory, in bytes.
@@ -106,13 +106,8 @@ impl ErofsTree {
         node: NodeId,
         visit: &mut VisitPlace<'_>,
     ) -> ControlFlow<()> {
-        let found = places.of(self.id(node), &mut |range, what| {
-            let is_content = what == What::Content;
-            visit(Ok(FilePlace {
-                path,
-                range,
-                is_content,
-            }))
+        let found = places.of(self.id(node), &mut |range, kind| {
+            visit(Ok(FilePlace { path, range, kind }))
         });
         match found {
             Ok(()) => ControlFlow::Continue(()),

@@ -2,7 +2,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use verimount_tree::FileType;
+use verimount_tree::{FileType, PlaceKind};
 
 use crate::{
     Error,
@@ -25,15 +25,6 @@ pub(crate) struct Places<'i> {
     image: &'i Image,
     /// How many may follow. Files can share data, and their maps, so that an image can have far more than bytes.
     left: u64,
-}
-
-/// What a place has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
-    /// What a regular file or symbolic link contains.
-    Content,
-    /// All else that is known of a file, and what a directory lists.
-    Metadata,
 }
 
 /// Why a search ended early.
@@ -63,7 +54,7 @@ impl<'i> Places<'i> {
     pub(crate) fn of(
         &mut self,
         file: InodeId,
-        visit: &mut dyn FnMut(Range<u64>, What) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(Range<u64>, PlaceKind) -> ControlFlow<()>,
     ) -> Result<(), Ended> {
         let Self { image, left } = self;
         FilePlaces { image, left, visit }.inode(file)
@@ -74,7 +65,7 @@ impl<'i> Places<'i> {
 struct FilePlaces<'a> {
     image: &'a Image,
     left: &'a mut u64,
-    visit: &'a mut dyn FnMut(Range<u64>, What) -> ControlFlow<()>,
+    visit: &'a mut dyn FnMut(Range<u64>, PlaceKind) -> ControlFlow<()>,
 }
 
 impl FilePlaces<'_> {
@@ -86,11 +77,11 @@ impl FilePlaces<'_> {
             let len = self.image.xattr_len(address);
             self.metadata(address, len.unwrap_or(to_u64(size_of::<XattrEntry>())))?;
         }
-        let what = match inode.file_type {
-            FileType::RegularFile | FileType::Symlink => What::Content,
-            _ => What::Metadata,
+        let kind = match inode.file_type {
+            FileType::RegularFile | FileType::Symlink => PlaceKind::Content,
+            _ => PlaceKind::Metadata,
         };
-        self.content(&inode, 0..inode.size, what)
+        self.content(&inode, 0..inode.size, kind)
     }
 
     /// Where an inode is, which is known even if it is unreadable.
@@ -100,7 +91,7 @@ impl FilePlaces<'_> {
     }
 
     /// A part of what an inode leads to, with the part of its map that is for it.
-    fn content(&mut self, inode: &Inode, part: Range<u64>, what: What) -> Result<(), Ended> {
+    fn content(&mut self, inode: &Inode, part: Range<u64>, kind: PlaceKind) -> Result<(), Ended> {
         if part.is_empty() {
             return Ok(());
         }
@@ -123,17 +114,17 @@ impl FilePlaces<'_> {
         while at < part.end {
             let piece = self.image.piece(inode, at)?;
             let len = piece.len.min(part.end.saturating_sub(at));
-            self.stored(piece.stored, len, what)?;
+            self.stored(piece.stored, len, kind)?;
             at = at.saturating_add(len);
         }
         Ok(())
     }
 
     /// A part of `len` bytes that is stored in one way.
-    fn stored(&mut self, stored: Stored, len: u64, what: What) -> Result<(), Ended> {
+    fn stored(&mut self, stored: Stored, len: u64, kind: PlaceKind) -> Result<(), Ended> {
         match stored {
             Stored::Hole => self.nothing(),
-            Stored::Plain(place) => self.place(place, len, what),
+            Stored::Plain(place) => self.place(place, len, kind),
             Stored::Fragment(at) => {
                 if let Some(id) = self.image.superblock.packed_inode {
                     self.inode_itself(id)?;
@@ -141,44 +132,44 @@ impl FilePlaces<'_> {
                 let packed = self.image.packed_inode()?;
                 let end = at.checked_add(len).filter(|end| *end <= packed.size);
                 let end = end.ok_or(Defect::Fragment.at(packed.xattrs.at))?;
-                self.content(&packed, at..end, what)
+                self.content(&packed, at..end, kind)
             }
             // All of it is needed for any part of it.
-            Stored::Compressed { cluster, .. } => self.place(cluster.place, cluster.stored, what),
+            Stored::Compressed { cluster, .. } => self.place(cluster.place, cluster.stored, kind),
         }
     }
 
-    fn place(&mut self, place: Place, len: u64, what: What) -> Result<(), Ended> {
+    fn place(&mut self, place: Place, len: u64, kind: PlaceKind) -> Result<(), Ended> {
         match place {
-            Place::Device { device: 0, at } => self.range(at, len, what),
+            Place::Device { device: 0, at } => self.range(at, len, kind),
             Place::Device { .. } => self.nothing(),
-            Place::Metadata(address) => self.address(address, len, what),
+            Place::Metadata(address) => self.address(address, len, kind),
         }
     }
 
     fn metadata(&mut self, address: Address, len: u64) -> Result<(), Ended> {
-        self.address(address, len, What::Metadata)
+        self.address(address, len, PlaceKind::Metadata)
     }
 
-    fn address(&mut self, address: Address, len: u64, what: What) -> Result<(), Ended> {
+    fn address(&mut self, address: Address, len: u64, kind: PlaceKind) -> Result<(), Ended> {
         match address.space {
-            Space::Image => self.range(address.at, len, what),
+            Space::Image => self.range(address.at, len, kind),
             Space::Content(id) => {
                 self.inode_itself(id)?;
                 let inode = self.image.inode(id)?;
                 let end = address.at.saturating_add(len).min(inode.size);
-                self.content(&inode, address.at..end, what)
+                self.content(&inode, address.at..end, kind)
             }
         }
     }
 
     fn nothing(&mut self) -> Result<(), Ended> {
-        self.range(0, 0, What::Content)
+        self.range(0, 0, PlaceKind::Content)
     }
 
-    fn range(&mut self, at: u64, len: u64, what: What) -> Result<(), Ended> {
+    fn range(&mut self, at: u64, len: u64, kind: PlaceKind) -> Result<(), Ended> {
         *self.left = self.left.checked_sub(1).ok_or(Ended::ByLimit)?;
-        match (self.visit)(at..at.saturating_add(len), what) {
+        match (self.visit)(at..at.saturating_add(len), kind) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Ended::ByVisitor),
         }

@@ -4,8 +4,8 @@ use quick_cache::sync::Cache;
 use verimount_source::{ReadAt, Scratch};
 use verimount_tree::{
     AddEntry, AddEntryAndAttr, Attr, Cursor, DeviceNumber, DirEntry, Error as TreeError, FilePlace,
-    FileType, NodeId as TreeNodeId, Ownership, Permissions, ROOT_PATH, Tree, Usage, VisitPlace,
-    part_inside,
+    FileType, NodeId as TreeNodeId, Ownership, Permissions, PlaceKind, ROOT_PATH, Tree, Usage,
+    VisitPlace, part_inside,
 };
 
 use crate::{
@@ -213,24 +213,22 @@ impl<S: ReadAt> Tree for RomfsTree<S> {
         visit(Ok(FilePlace {
             path: Path::new(ROOT_PATH),
             range: header(self.image.root()),
-            is_content: false,
+            kind: PlaceKind::Metadata,
         }))?;
         self.image.walk_damaged(|found| {
             let (path, node) = match found {
                 Ok(found) => found,
                 Err(error) => return visit(Err(error)),
             };
-            let is_content = matches!(node.kind, NodeKind::File | NodeKind::Symlink);
-            let range = match is_content {
+            let (kind, range) = match node.kind {
                 // The data is right behind the header and the name.
-                true => node.id.into()..node.data_offset.saturating_add(node.size.into()),
-                false => header(node.id),
+                NodeKind::File | NodeKind::Symlink => {
+                    let end = node.data_offset.saturating_add(node.size.into());
+                    (PlaceKind::Content, node.id.into()..end)
+                }
+                _ => (PlaceKind::Metadata, header(node.id)),
             };
-            visit(Ok(FilePlace {
-                path,
-                range,
-                is_content,
-            }))
+            visit(Ok(FilePlace { path, range, kind }))
         })
     }
 

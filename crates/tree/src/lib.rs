@@ -133,6 +133,6 @@ pub use resolve::resolve;
 pub use single_file::SingleFile;
 pub use stored_file::StoredFile;
 pub use timestamp::Timestamp;
-pub use tree::{FilePlace, ROOT_PATH, Tree, Usage, VisitPlace, part_inside};
+pub use tree::{FilePlace, PlaceKind, ROOT_PATH, Tree, Usage, VisitPlace, part_inside};
 pub use walk::{Ended, MAX_DEPTH, Part, Walk, Walker, part, walk, walk_readable};
 pub use xattr_names::{MAX_XATTR_VALUE, XattrNames};

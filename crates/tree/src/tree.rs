@@ -22,8 +22,17 @@ pub struct FilePlace<'a> {
     pub path: &'a Path,
     /// In bytes; it may be empty.
     pub range: Range<u64>,
-    /// Whether what a regular file or symbolic link contains is there, and not only what else is known of a file.
-    pub is_content: bool,
+    /// What is there.
+    pub kind: PlaceKind,
+}
+
+/// What a range of the image that belongs to a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlaceKind {
+    /// What a regular file or symbolic link contains.
+    Content,
+    /// All else that is known of a file, and what a directory lists.
+    Metadata,
 }
 
 /// Receives a range of the image that belongs to a file, or the reason why some are missing; breaks to end the walk.

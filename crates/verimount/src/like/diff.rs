@@ -4,7 +4,7 @@ use std::{
 };
 
 use verimount_source::ReadError;
-use verimount_tree::{Error as TreeError, FilePlace};
+use verimount_tree::{Error as TreeError, FilePlace, PlaceKind};
 use verimount_verity::VerifiedReader;
 
 use super::{
@@ -182,11 +182,12 @@ struct Changed {
 impl Changed {
     /// Adds a new place.
     fn add(&mut self, place: &FilePlace<'_>) {
+        let is_content = place.kind == PlaceKind::Content;
         match &mut self.last {
-            Some((path, is_content)) if path == place.path => *is_content |= place.is_content,
+            Some((path, has_content)) if path == place.path => *has_content |= is_content,
             _ => {
                 self.end_file();
-                self.last = Some((place.path.to_owned(), place.is_content));
+                self.last = Some((place.path.to_owned(), is_content));
             }
         }
     }
