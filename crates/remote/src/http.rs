@@ -13,7 +13,7 @@ use ureq::{
 };
 
 use crate::{
-    Error,
+    Error, insecure,
     limits::{CONNECT, Limits, MAX_HEAD},
     proxies::Proxies,
     resolver::SystemResolver,
@@ -164,7 +164,7 @@ pub(crate) fn of_client(error: ureq::Error) -> Error {
             Error::Unreachable("no answer in time".to_owned())
         }
         ureq::Error::Timeout(_) => Error::Broken("no answer in time".to_owned()),
-        ureq::Error::Rustls(error) => Error::Tls(error.to_string()),
+        ureq::Error::Rustls(error) => Error::Tls(insecure::reason(&error)),
         ureq::Error::Tls(text) => Error::Tls(text.to_owned()),
         ureq::Error::Protocol(error) => Error::Protocol(error.to_string()),
         ureq::Error::Http(error) => Error::Protocol(error.to_string()),
@@ -178,7 +178,7 @@ fn of_io(error: &io::Error) -> Error {
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>())
     {
-        return Error::Tls(tls.to_string());
+        return Error::Tls(insecure::reason(tls));
     }
     match error.kind() {
         io::ErrorKind::ConnectionRefused

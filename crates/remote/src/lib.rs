@@ -38,6 +38,7 @@ mod headers;
 mod helping;
 mod http;
 mod http_date;
+mod insecure;
 mod limits;
 mod loopback;
 mod pool;

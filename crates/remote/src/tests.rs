@@ -3,6 +3,7 @@
 mod answers;
 #[cfg(feature = "clouds")]
 mod clouds;
+mod insecure;
 mod proxies;
 mod reading;
 mod redirects;
