@@ -106,12 +106,15 @@ impl ResidentMemory {
             Err(Errno::INVAL) => fcntl_dupfd_cloexec(&writable, 0)?,
             cloned => cloned?,
         };
+        let pressure = Pressure::new().inspect_err(|errno| {
+            tracing::warn!(%errno, "the kernel does not tell when memory is short: only the limit for resident files holds");
+        });
         let memory = Self {
             writable,
             read_only,
             limit,
             names: AtomicU64::new(0),
-            pressure: Pressure::new().ok().map(Arc::new),
+            pressure: pressure.ok().map(Arc::new),
         };
         // What is not supported here is told now.
         memory.new_file()?.seal()?;

@@ -6,8 +6,9 @@ use rustix::{
     io::{Errno, retry_on_intr, write},
 };
 
-/// When the kernel is to tell: if, of a second, any thread has waited for memory for a tenth (`Documentation/accounting/psi.rst`).
-const TRIGGER: &[u8] = b"some 100000 1000000\0";
+/// When the kernel is to tell: if, of two seconds, any thread has waited for memory for a tenth (`Documentation/accounting/psi.rst`).
+/// Root in a container often lacks `CAP_SYS_RESOURCE`, without which only multiples of two seconds are allowed.
+const TRIGGER: &[u8] = b"some 200000 2000000\0";
 
 /// Tells when the machine is short of memory.
 #[derive(Debug)]
@@ -59,7 +60,11 @@ mod tests {
 
     #[test]
     fn waiting_ends() {
-        let pressure = needs!(Pressure::new().ok());
+        let pressure = match Pressure::new() {
+            // This kernel measures no pressure.
+            Err(Errno::NOENT | Errno::OPNOTSUPP) => needs!(None),
+            made => made.unwrap(),
+        };
         thread::scope(|scope| {
             let waiting = scope.spawn(|| while pressure.wait() {});
             pressure.end();
