@@ -130,8 +130,15 @@ impl Resident {
 
     /// Gives up half of what nobody has open, the least recently used files first, whenever memory is short.
     fn give_back_under_pressure(self: &Arc<Self>) {
-        let Some(pressure) = self.memory.pressure().cloned() else {
-            return;
+        let pressure = match self.memory.pressure() {
+            Ok(pressure) => pressure.clone(),
+            Err(errno) => {
+                tracing::warn!(
+                    %errno,
+                    "the kernel does not tell when memory is short: only the limit for resident files holds"
+                );
+                return;
+            }
         };
         let resident = Arc::downgrade(self);
         let give_back = move || {
@@ -242,7 +249,7 @@ impl Resident {
     /// Gives up what is being loaded, as the mount has ended.
     pub(crate) fn end(&self) {
         self.loaders.end();
-        if let Some(pressure) = self.memory.pressure() {
+        if let Ok(pressure) = self.memory.pressure() {
             pressure.end();
         }
     }

@@ -42,8 +42,8 @@ pub struct ResidentMemory {
     read_only: OwnedFd,
     limit: u64,
     names: AtomicU64,
-    /// Where the kernel tells that memory is short.
-    pressure: Option<Arc<Pressure>>,
+    /// Where the kernel tells that memory is short, or why it does not.
+    pressure: Result<Arc<Pressure>, Errno>,
 }
 
 /// Why there is no memory for resident files.
@@ -106,15 +106,12 @@ impl ResidentMemory {
             Err(Errno::INVAL) => fcntl_dupfd_cloexec(&writable, 0)?,
             cloned => cloned?,
         };
-        let pressure = Pressure::new().inspect_err(|errno| {
-            tracing::warn!(%errno, "the kernel does not tell when memory is short: only the limit for resident files holds");
-        });
         let memory = Self {
             writable,
             read_only,
             limit,
             names: AtomicU64::new(0),
-            pressure: pressure.ok().map(Arc::new),
+            pressure: Pressure::new().map(Arc::new),
         };
         // What is not supported here is told now.
         memory.new_file()?.seal()?;
@@ -127,9 +124,12 @@ impl ResidentMemory {
         format!("/proc/{process}/fd/{descriptor}").into()
     }
 
-    /// What tells when memory is short, if the kernel does.
-    pub(super) fn pressure(&self) -> Option<&Arc<Pressure>> {
-        self.pressure.as_ref()
+    /// What tells when memory is short.
+    ///
+    /// # Errors
+    /// The kernel's reason not to tell.
+    pub(super) fn pressure(&self) -> Result<&Arc<Pressure>, Errno> {
+        self.pressure.as_ref().map_err(|errno| *errno)
     }
 
     /// The most that files may take, in bytes.
