@@ -3,6 +3,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::SeqCst},
 };
 
+use verimount_sync::{Mutex, MutexGuard};
+
 use crate::{Algorithm, bitmap::BitmapLayout, bits::Bits};
 
 /// The progress of recalculating tags. Sectors that it has not reached may have wrong tags and are
@@ -14,6 +16,8 @@ pub(crate) struct Recalculation {
     end: u64,
     /// Regions whose tags may be wrong; `None`: all regions.
     regions: Option<(BitmapLayout, Bits)>,
+    /// Held by the thread that recalculates.
+    working: Mutex<()>,
 }
 
 impl Recalculation {
@@ -23,7 +27,13 @@ impl Recalculation {
             position: AtomicU64::new(position),
             end,
             regions,
+            working: Mutex::default(),
         }
+    }
+
+    /// One thread recalculates at a time: another one would give new tags to blocks that are checked again.
+    pub(crate) fn work(&self) -> MutexGuard<'_, ()> {
+        self.working.lock()
     }
 
     /// Whether tags of this algorithm may be recalculated, on a volume with or without the HMAC fix and a journal MAC.

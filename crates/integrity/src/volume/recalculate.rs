@@ -21,11 +21,13 @@ impl Volume {
     /// recalculation. Until then these blocks are read without verification.
     ///
     /// The volume can be used meanwhile. `progress` gets the number of bytes recalculated since the
-    /// last call, and can cancel; the next call continues from about there.
+    /// last call, and can cancel; the next call continues from about there. Calls of several threads run one after
+    /// the other.
     ///
     /// # Errors
     /// [`Error::Cancelled`], [`Error::ReadOnly`], [`Error::Source`], [`Error::Latched`].
     pub fn recalculate(&self, progress: &mut Progress<'_>) -> Result<(), Error> {
+        let _working = self.recalculation.work();
         if self.recalculation.position().is_none() {
             return Ok(());
         }

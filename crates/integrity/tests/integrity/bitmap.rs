@@ -1,6 +1,6 @@
 //! Bitmap mode, and recalculation.
 
-use std::{ops::ControlFlow, os::unix::fs::FileExt, sync::Arc};
+use std::{ops::ControlFlow, os::unix::fs::FileExt, sync::Arc, thread};
 
 use verimount_integrity::{
     Algorithm, BlockSize, Devices, Error, FormatOptions, Integrity, Mode, OpenOptions, Unsupported,
@@ -175,6 +175,17 @@ fn recalculation_continues_where_it_stopped() {
     drop(volume);
     let volume = world.open(Mode::Direct);
     assert_eq!(recalculate(&volume), volume.size() - bytes);
+}
+
+#[test]
+fn each_block_is_recalculated_once() {
+    let world = crashed_world(40 * MB);
+    let volume = world.open(Mode::Direct);
+    let bytes: u64 = thread::scope(|scope| {
+        let threads = [(); 4].map(|()| scope.spawn(|| recalculate(&volume)));
+        threads.map(|thread| thread.join().unwrap()).iter().sum()
+    });
+    assert_eq!(bytes, volume.size());
 }
 
 #[test]
