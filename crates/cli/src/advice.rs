@@ -1,4 +1,6 @@
-use verimount::{Error, ErrorKind};
+use std::error::Error as _;
+
+use verimount::{Error, ErrorKind, volume::VolumeError};
 
 /// What to do about an error, in the terms of the command line. It continues the error's own text, and
 /// begins with its punctuation.
@@ -12,15 +14,19 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
                 .to_owned()
         }
         ErrorKind::NotSealed => format!(
-            ": if it is complete, seal it with verimount seal {at}, or read it without verification \
-             with --unverified"
+            ": if it is complete, seal it with verimount seal {at}; mount, ls, cat and extract read it without \
+             verification with --unverified"
         ),
+        ErrorKind::WrongContent if is_of_volume(error) => {
+            ": give --integrity and --integrity-key-file as when it was formatted, as a volume does not store them"
+                .to_owned()
+        }
         ErrorKind::WrongContent => format!(
             ": it is another version, it was replaced, or that is not its digest or key; verimount info {at} shows \
              what it is"
         ),
         ErrorKind::DeviceNotTrusted => {
-            format!(": give its digest, too: --device {at}@DIGEST; verimount info {at} shows it")
+            format!(": give its digest, too: --device {at}@DIGEST, as whoever made it tells")
         }
         ErrorKind::NotTrusted => ": give it with --digest, --root-hash or --key".to_owned(),
         ErrorKind::NeedsRootHash => ": give its root hash with --root-hash".to_owned(),
@@ -34,4 +40,10 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
         ErrorKind::WouldLose => " (--strict)".to_owned(),
         _ => return None,
     })
+}
+
+fn is_of_volume(error: &Error) -> bool {
+    error
+        .source()
+        .is_some_and(<dyn std::error::Error>::is::<VolumeError>)
 }

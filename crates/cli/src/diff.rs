@@ -18,6 +18,7 @@ use crate::{
 /// Only the Merkle trees are compared, and what names the files of an image is read. OLD is not
 /// verified: what is wrong there would be fetched. The options say which content of NEW is trusted.
 #[derive(Args)]
+#[command(mut_arg("unverified", |arg| arg.hide(true)))]
 pub(crate) struct Diff {
     /// The older sealed image or file, its URL, or its name in a registry or object store
     #[arg(value_name = "OLD", value_parser = location(), value_hint = ValueHint::AnyPath)]

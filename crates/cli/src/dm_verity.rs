@@ -3,6 +3,9 @@ use verimount::RootHash;
 
 use crate::options::parse_size;
 
+/// What contradicts --root-hash. Clap does not ask for a required option that contradicts another one.
+const NOT_BY_ROOT_HASH: [&str; 2] = ["unpinned", "unverified"];
+
 /// The options for files with a dm-verity tree.
 #[derive(Args)]
 #[group(skip)]
@@ -12,10 +15,10 @@ pub(crate) struct DmVerityArgs {
     root_hash: Option<RootHash>,
     /// Offset of the dm-verity superblock: in the file of --sidecar if given, else in the file
     /// itself. By default, that in FILE.dmverity, which containerd writes
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "root_hash")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "root_hash", conflicts_with_all = NOT_BY_ROOT_HASH)]
     hash_offset: Option<u64>,
     /// Required number of data blocks, which the root hash does not cover
-    #[arg(long, value_name = "N", requires = "root_hash")]
+    #[arg(long, value_name = "N", requires = "root_hash", conflicts_with_all = NOT_BY_ROOT_HASH)]
     data_blocks: Option<u64>,
 }
 

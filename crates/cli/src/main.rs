@@ -41,6 +41,7 @@ mod shown_url;
 mod status;
 mod target;
 mod umount;
+mod unknown_option;
 mod verify;
 mod volume;
 

@@ -7,7 +7,7 @@ use anyhow::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use verimount::one_line;
 
-use crate::{advice::advice, shown_url::without_secrets};
+use crate::{advice::advice, shown_url::without_secrets, unknown_option::suggest_commands};
 
 /// Prints why something failed: the outermost error first, its root cause last.
 pub(crate) fn say_failed(error: &Error) {
@@ -71,6 +71,7 @@ pub(crate) fn wrong_usage(text: impl Display) -> Error {
 /// Prints what is wrong with the arguments, or the help that was asked for. Arguments may be hostile file
 /// names, for example from a shell's `*`, so unprintable characters are escaped.
 pub(crate) fn say_wrong_usage(mut error: clap::Error) {
+    suggest_commands(&mut error);
     let unprintable: Vec<_> = error
         .context()
         .filter_map(|(kind, value)| match value {

@@ -12,7 +12,8 @@ pub(crate) struct MirrorArgs {
     #[arg(long, value_name = "LOCATION", value_parser = location(), value_hint = ValueHint::AnyPath, conflicts_with = "unverified")]
     mirror: Vec<Location>,
     /// Write what matches where other bytes were found, in files on this machine
-    #[arg(long, requires = "mirror")]
+    // Clap does not ask for mirrors if they contradict another option.
+    #[arg(long, requires = "mirror", conflicts_with = "unverified")]
     repair: bool,
 }
 

@@ -1,6 +1,6 @@
 use anyhow::Result;
 use clap::Args;
-use verimount::{ResidentFiles, sandbox::Sandbox};
+use verimount::{ErrorKind, ResidentFiles, sandbox::Sandbox};
 
 use crate::{message::wrong_usage, options::parse_size};
 
@@ -35,7 +35,10 @@ impl ResidentArgs {
             true => ResidentFiles::all(limit),
             false => ResidentFiles::matching(&self.resident, limit),
         };
-        let files = files.map_err(|error| wrong_usage(format_args!("--resident: {error}")))?;
+        let files = files.map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => wrong_usage(format_args!("--resident: {error}")),
+            _ => anyhow::Error::from(error).context("--resident"),
+        })?;
         sandbox.resident(&files);
         Ok(Some(files.ahead(ahead)))
     }

@@ -33,6 +33,7 @@ use crate::{
 /// With --repair-from, bad data and bad blocks of the Merkle tree are replaced by those of a mirror, and the file is verified
 /// once more. Mirrors without --repair change nothing here: what is bad in the file is bad.
 #[derive(Args)]
+#[command(mut_arg("unverified", |arg| arg.hide(true)))]
 pub(crate) struct Verify {
     /// The sealed file or image, its URL, or its name in a registry or object store
     #[arg(value_name = "FILE", value_parser = location(), value_hint = ValueHint::AnyPath)]

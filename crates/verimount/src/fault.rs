@@ -56,7 +56,7 @@ pub(crate) enum Fault {
     #[error("{0}")]
     Mount(MountError),
     /// Permissions were to be replaced that the files have in the image.
-    #[error(": its files have permissions of their own, which cannot be replaced")]
+    #[error(": its files have permissions of their own, which no umask replaces")]
     PermissionsStored,
     /// There is no memory for files that are to be resident. The reason says so.
     #[error("{0}")]
@@ -65,7 +65,9 @@ pub(crate) enum Fault {
     #[error("{0}")]
     ResidentPattern(InvalidPattern),
     /// No file is to be resident.
-    #[error(": no file with content matches what is to be resident")]
+    #[error(
+        ": no file with content is to be resident: a pattern is of whole paths, such as **/*.bin"
+    )]
     NothingResident,
     /// Everything was to be fetched ahead, and nothing would keep it.
     #[error(": there is no cache that would keep what is fetched")]

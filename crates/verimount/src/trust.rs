@@ -1,7 +1,7 @@
 use std::str::FromStr;
 
 use thiserror::Error;
-use verimount_verity::{Digest, FileDigest, PublicKey, parse_hex};
+use verimount_verity::{Digest, FileDigest, HashAlgorithm, PublicKey, parse_hex};
 
 /// Which content is accepted.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct RootHash {
 
 /// The text is not a root hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a root hash consists of hexadecimal digits")]
+#[error("a root hash has 64 hexadecimal digits, or 128 with sha512")]
 pub struct ParseRootHashError;
 
 impl RootHash {
@@ -74,7 +74,11 @@ impl FromStr for RootHash {
     type Err = ParseRootHashError;
 
     fn from_str(text: &str) -> Result<Self, ParseRootHashError> {
-        let hash = parse_hex(text).filter(|hash| !hash.is_empty());
+        let of_some_algorithm = |hash: &Vec<u8>| {
+            let mut algorithms = HashAlgorithm::ALL.iter();
+            algorithms.any(|algorithm| algorithm.digest_size() == hash.len())
+        };
+        let hash = parse_hex(text).filter(of_some_algorithm);
         let hash = hash.ok_or(ParseRootHashError)?;
         Ok(Self {
             hash,

@@ -4,6 +4,7 @@ use std::{
     error::Error,
     fs::File,
     io::{self, Read},
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     str::FromStr,
     sync::Once,
@@ -19,6 +20,9 @@ use verimount::{
 
 use super::cache_directory::usual_directory;
 use crate::{message::say, options::parse_size};
+
+/// How long a read may wait, in seconds.
+const TIMEOUTS: RangeInclusive<u32> = 1..=86400;
 
 /// How content on web servers is reached, and where it is kept.
 #[derive(Args)]
@@ -36,7 +40,7 @@ pub(crate) struct AccessArgs {
 #[derive(Args)]
 pub(crate) struct SessionArgs {
     /// For URLs: how long a read waits for the next data, in seconds; then it fails
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u32).range(1..=86400))]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_timeout)]
     timeout: u32,
     /// For URLs: accept only server certificates of the authorities in this file (PEM), not those that the
     /// system accepts
@@ -143,6 +147,15 @@ fn tell_unusable(error: &anyhow::Error) {
         None | Some(CacheError::Io { .. }) => tracing::debug!("nothing is kept on disk: {error:#}"),
         Some(_) => SAID.call_once(|| say(format_args!("note: nothing is kept on disk: {error:#}"))),
     }
+}
+
+fn parse_timeout(text: &str) -> Result<u32, String> {
+    let seconds = text
+        .parse()
+        .ok()
+        .filter(|seconds| TIMEOUTS.contains(seconds));
+    let (first, last) = (TIMEOUTS.start(), TIMEOUTS.end());
+    seconds.ok_or_else(|| format!("a timeout is a number of seconds, {first} to {last}"))
 }
 
 /// What is in a file.

@@ -23,6 +23,7 @@ use crate::{
 /// The file gets its name when it is complete. If its seal is stored by itself, it is written to
 /// FILE.verity. With --like, only what changed is fetched.
 #[derive(Args)]
+#[command(mut_arg("unverified", |arg| arg.hide(true)))]
 pub(crate) struct Pull {
     /// The image: oci://HOST[:PORT]/REPOSITORY:TAG, or @sha256:DIGEST, which pins the content; the URL
     /// of a file, or its name in an object store

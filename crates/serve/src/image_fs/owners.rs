@@ -21,7 +21,7 @@ pub struct Owners {
 
 /// A tree stores permissions, which cannot be replaced: a mask would grant what they deny.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("its files have permissions of their own, which cannot be replaced")]
+#[error("its files have permissions of their own, which no umask replaces")]
 pub struct PermissionsStored;
 
 impl Owners {
