@@ -56,9 +56,6 @@ pub(crate) mod opcode {
     pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// `FUSE_NOTIFY_STORE`, in place of the error in a message that answers no request.
-pub(crate) const NOTIFY_STORE: i32 = 4;
-
 /// The kind of an extension behind a request: the caller's group that owns the directory.
 pub(crate) const EXT_GROUPS: u32 = 32;
 
@@ -248,12 +245,6 @@ sent! {
         len: u32,
         error: i32,
         unique: u64,
-    }
-    NotifyStoreOut, 24 {
-        nodeid: u64,
-        offset: u64,
-        size: u32,
-        padding: u32,
     }
     InitOut, 64 {
         major: u32,

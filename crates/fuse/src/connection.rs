@@ -1,11 +1,10 @@
 use std::{io, os::fd::AsFd, sync::Arc};
 
-use rustix::io::Errno;
 use verimount_sys::{close_fuse_backing, open_fuse_backing};
 
-use crate::{NodeId, device::Device};
+use crate::device::Device;
 
-/// The connection to the kernel, for what is no answer to a request.
+/// The connection to the kernel, with which backing files are registered.
 #[derive(Clone)]
 pub struct Connection(Arc<Device>);
 
@@ -32,17 +31,6 @@ impl Connection {
             connection: self.clone(),
             id,
         })
-    }
-
-    /// Puts bytes of a file into the kernel's cache, as if it had read them.
-    ///
-    /// It waits until reads of the same pages that are under way are answered. A thread that answers requests must never call it, nor
-    /// wait for one that does.
-    ///
-    /// # Errors
-    /// `ENOENT` if the kernel does not know the node, `E2BIG` for 4 GiB or more; otherwise the system's error, such as `ENODEV` after the end of the mount.
-    pub fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
-        self.0.store(node, offset, bytes)
     }
 }
 

@@ -10,10 +10,7 @@ use rustix::{
 };
 use zerocopy::IntoBytes;
 
-use crate::{
-    NodeId,
-    abi::{NOTIFY_STORE, NotifyStoreOut, OutHeader},
-};
+use crate::abi::OutHeader;
 
 /// An open `/dev/fuse`. A request is answered on the descriptor from which it was read.
 pub(crate) struct Device(OwnedFd);
@@ -71,25 +68,6 @@ impl Device {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(error) => tracing::error!(%error, "answering the kernel"),
         }
-    }
-
-    /// Has the kernel keep bytes of a file, as [`Connection::store`](crate::Connection::store) says.
-    pub(crate) fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
-        let len = size_of::<OutHeader>() + size_of::<NotifyStoreOut>() + bytes.len();
-        let len = u32::try_from(len).map_err(|_| Errno::TOOBIG)?;
-        let place = NotifyStoreOut {
-            nodeid: node.0,
-            offset,
-            size: bytes.len() as u32,
-            padding: 0,
-        };
-        let header = OutHeader {
-            len,
-            error: NOTIFY_STORE,
-            unique: 0,
-        };
-        let parts = [header.as_bytes(), place.as_bytes(), bytes];
-        writev(&self.0, &parts.map(IoSlice::new)).map(drop)
     }
 }
 

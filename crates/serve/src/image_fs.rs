@@ -1,7 +1,6 @@
 mod administrators;
 mod listing;
 mod owners;
-mod store_ahead;
 mod values;
 
 use std::{cell::LazyCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
@@ -21,7 +20,6 @@ use verimount_tree::{
 use self::{
     administrators::{has_all_users, is_administrator},
     listing::{add_dots, continue_if, name},
-    store_ahead::{SmallFile, StoreAhead},
     values::{entry, file, fuse_attr, no_entry},
 };
 use crate::{
@@ -61,8 +59,6 @@ pub struct ImageFs {
     has_root: bool,
     /// The files that the kernel reads from memory.
     resident: Option<Arc<Resident>>,
-    /// Stores small files in the kernel's cache, unless some are resident: the kernel does not read those from there.
-    ahead: StoreAhead,
 }
 
 impl ImageFs {
@@ -76,7 +72,6 @@ impl ImageFs {
             // In doubt it is.
             has_root: has_all_users("self").unwrap_or(true),
             resident: None,
-            ahead: StoreAhead::default(),
         }
     }
 
@@ -131,7 +126,6 @@ impl Mountable for ImageFs {
 
     fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()> {
         let Some(resident) = &self.resident else {
-            self.ahead.start(self.tree.clone(), connection);
             return Ok(());
         };
         if !agreement.capabilities.contains(Capabilities::PASSTHROUGH) {
@@ -151,7 +145,6 @@ impl FileSystem for ImageFs {
     type Scratch = Scratch;
 
     fn unmounted(&self) {
-        self.ahead.end();
         self.tree.close();
         if let Some(resident) = &self.resident {
             resident.end();
@@ -196,11 +189,8 @@ impl FileSystem for ImageFs {
         read: Read,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Errno> {
-        let (node, size) = (file(node)?, read.size.min(MAX_REQUEST) as usize);
-        if read.offset == 0 {
-            self.ahead.reached(node);
-        }
-        let content = self.tree.read(node, read.offset, size, scratch);
+        let size = read.size.min(MAX_REQUEST) as usize;
+        let content = self.tree.read(file(node)?, read.offset, size, scratch);
         content.map_err(|error| error.errno())
     }
 
@@ -215,20 +205,16 @@ impl FileSystem for ImageFs {
             return Ok(());
         };
         let (tree, node) = (&self.tree, file(node)?);
-        let mut files = Vec::new();
         let listed = match names.wants_entries() {
             true => tree.list_with_attrs(node, from, &mut |listed, next, attr| {
                 // An entry whose attributes cannot be read is listed without them.
                 let found = || attr.map_or_else(no_entry, |attr| self.entry(attr));
-                let has_room = names.add(name(&listed, next), found);
-                files.extend(attr.filter(|_| has_room).and_then(SmallFile::of));
-                continue_if(has_room)
+                continue_if(names.add(name(&listed, next), found))
             }),
             false => tree.list(node, from, &mut |listed, next| {
                 continue_if(names.add(name(&listed, next), no_entry))
             }),
         };
-        self.ahead.listed(files);
         listed.map_err(|error| error.errno())
     }
 

@@ -49,7 +49,6 @@ pub struct VerifiedTree {
     /// Where it is, if in several places.
     mirrors: Option<Arc<Mirrors>>,
     requests: RequestCounters,
-    stored_ahead: AtomicU64,
     mismatches: AtomicU64,
     failures: Mutex<VecDeque<Failure>>,
     /// Found when a read fails for the first time, unless the origin could not be reached.
@@ -99,8 +98,6 @@ pub struct ImageStatus {
     pub tree_requests: u64,
     /// Bytes of the Merkle tree read.
     pub tree_bytes: u64,
-    /// Small files that were put into the kernel's cache before it asked for them.
-    pub stored_ahead: u64,
     /// What was fetched, if the content is not only on this machine.
     pub origin: Option<OriginStatus>,
     /// What each place did, if the content is in several.
@@ -123,7 +120,6 @@ impl VerifiedTree {
             origin: None,
             mirrors: None,
             requests: RequestCounters::new(OPERATIONS),
-            stored_ahead: AtomicU64::new(0),
             mismatches: AtomicU64::new(0),
             failures: Mutex::default(),
             paths: OnceLock::new(),
@@ -185,7 +181,6 @@ impl VerifiedTree {
             data_requests: stats.data_requests,
             tree_requests: stats.tree_requests,
             tree_bytes: stats.tree_bytes,
-            stored_ahead: self.stored_ahead.load(Relaxed),
             origin: self.origin.as_ref().map(|origin| origin.status().bounded()),
             mirrors: self.mirrors.as_ref().map(|mirrors| mirrors.stats().into()),
             resident,
@@ -281,24 +276,6 @@ impl VerifiedTree {
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Error> {
         self.recorded(node, offset, self.tree.read(node, offset, len, scratch))
-    }
-
-    /// The beginning of a file for which nobody has asked. That it cannot be read is recorded when somebody does.
-    ///
-    /// # Errors
-    /// As [`Tree::read`].
-    pub(crate) fn unasked_read<'s>(
-        &self,
-        node: NodeId,
-        len: usize,
-        scratch: &'s mut Scratch,
-    ) -> Result<&'s [u8], Error> {
-        self.tree.read(node, 0, len, scratch)
-    }
-
-    /// Counts a file that was put into the kernel's cache.
-    pub(crate) fn stored_ahead(&self) {
-        self.stored_ahead.fetch_add(1, Relaxed);
     }
 
     /// The offset of the first data or hole at or behind `offset`.

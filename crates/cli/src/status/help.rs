@@ -12,9 +12,6 @@ pub(super) fn help(metric: &str) -> &'static str {
         }
         "up" => "1 if it tells its status; 0 if its process has ended, or does not answer.",
         "data_reads_total" => "Reads of data.",
-        "files_stored_ahead_total" => {
-            "Small files put into the kernel's cache before it asked for them."
-        }
         "tree_reads_total" => "Reads of the Merkle tree.",
         "tree_read_bytes_total" => "Bytes of the Merkle tree read.",
         "verified_bytes_total" => "Bytes read that matched.",

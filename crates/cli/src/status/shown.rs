@@ -133,7 +133,6 @@ impl Shown {
             data_requests,
             tree_requests,
             tree_bytes,
-            stored_ahead,
             ..
         } = image;
         self.line(
@@ -150,8 +149,6 @@ impl Shown {
         );
         self.metric("tree_reads_total", tree_requests);
         self.metric("tree_read_bytes_total", tree_bytes);
-        self.line("stored ahead", format_args!("{stored_ahead} small files"));
-        self.metric("files_stored_ahead_total", stored_ahead);
         if let Some(origin) = &image.origin {
             self.add_origin(origin);
         }

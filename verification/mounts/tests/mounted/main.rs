@@ -1,6 +1,5 @@
 //! Contents that this process has mounted.
 
-mod ahead;
 mod damage;
 mod flips;
 mod kernels;
