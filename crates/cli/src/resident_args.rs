@@ -31,9 +31,15 @@ impl ResidentArgs {
         let Some(limit) = self.resident_limit else {
             return Ok(None);
         };
-        let files = match self.resident.iter().any(|pattern| pattern == ALL) {
-            true => ResidentFiles::all(limit),
-            false => ResidentFiles::matching(&self.resident, limit),
+        let is_all = |pattern: &String| pattern == ALL;
+        let files = match &self.resident[..] {
+            [pattern] if is_all(pattern) => ResidentFiles::all(limit),
+            patterns if patterns.iter().any(is_all) => {
+                return Err(wrong_usage(
+                    "--resident all stands for every file: give no pattern beside it",
+                ));
+            }
+            patterns => ResidentFiles::matching(patterns, limit),
         };
         let files = files.map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => wrong_usage(format_args!("--resident: {error}")),

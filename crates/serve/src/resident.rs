@@ -24,14 +24,15 @@ use std::{
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use verimount_bridge::{OpenInodes, Register};
-use verimount_fuse::{Connection, Handle, OpenFlags, Opened};
+use verimount_fuse::{Backing, Connection, Handle, OpenFlags, Opened};
 use verimount_sync::Mutex;
 use verimount_tree::{Error, NodeId, walk};
 
 use self::{
-    kept::{Kept, Loaded},
+    kept::Kept,
     loaders::{LoadError, Loaders},
     memory::NewFile,
+    pressure::Pressure,
 };
 use crate::{Registrar, VerifiedTree, handles::Handles};
 
@@ -60,12 +61,15 @@ pub struct Resident {
     loaders: Loaders,
     registrar: Registrar,
     /// What the opens of an inode share: the loaded file, or that it is read lazily.
-    inodes: OpenInodes<NodeId, Option<Arc<Loaded>>>,
+    inodes: OpenInodes<NodeId, Option<Arc<Backing>>>,
     opens: Handles<NodeId>,
-    kept: Mutex<Kept>,
+    /// What the kernel has as backing files.
+    kept: Mutex<Kept<Backing>>,
     /// Held while memory is made free for a file.
     making_room: Mutex<()>,
     damaged: Mutex<HashSet<NodeId>>,
+    /// What tells when memory is short; the kernel's reason if nothing does.
+    pressure: Result<Arc<Pressure>, Errno>,
     counters: Counters,
 }
 
@@ -77,6 +81,8 @@ struct Counters {
     failures: AtomicU64,
     unfit: AtomicU64,
     has_told_unfit: AtomicBool,
+    /// Memory was short.
+    was_short: AtomicBool,
 }
 
 /// The statistics of resident files.
@@ -95,7 +101,7 @@ pub struct ResidentStatus {
     pub loading_bytes: u64,
     /// Files that were loaded so far, each time.
     pub loads: u64,
-    /// Files that were given up for others.
+    /// Files that were given up, for others or as memory was short.
     pub evictions: u64,
     /// Loads that failed, so that the file was read as it is needed.
     pub failures: u64,
@@ -111,7 +117,10 @@ impl Resident {
         selected: SelectedFiles,
         threads: NonZeroUsize,
     ) -> Arc<Self> {
+        let trigger = memory.pressure();
+        let pressure = trigger.and_then(|trigger| Pressure::new(trigger.clone()).map(Arc::new));
         let resident = Arc::new(Self {
+            pressure,
             loaders: Loaders::new(tree.clone(), threads),
             tree,
             memory,
@@ -130,7 +139,7 @@ impl Resident {
 
     /// Gives up half of what nobody has open, the least recently used files first, whenever memory is short.
     fn give_back_under_pressure(self: &Arc<Self>) {
-        let pressure = match self.memory.pressure() {
+        let pressure = match &self.pressure {
             Ok(pressure) => pressure.clone(),
             Err(errno) => {
                 tracing::warn!(
@@ -146,6 +155,7 @@ impl Resident {
                 let Some(resident) = resident.upgrade() else {
                     return;
                 };
+                resident.counters.was_short.store(true, Relaxed);
                 let bytes = resident.kept.lock().unused_bytes();
                 resident.evict(bytes / 2);
             }
@@ -173,7 +183,7 @@ impl Resident {
         self.registrar.register(probe.as_fd()).map(drop)
     }
 
-    /// Loads the selected files in the background, in the order of the tree, as many as there is room for.
+    /// Loads the selected files in the background, in the order of the tree, as many as there is room for, until memory is short.
     pub fn load_ahead(self: &Arc<Self>) {
         let resident = Arc::downgrade(self);
         let load = move || {
@@ -181,24 +191,22 @@ impl Resident {
                 return;
             };
             // What cannot be found is told when it is needed.
-            let _ = walk(
-                &*tree,
-                NodeId::ROOT,
-                PathBuf::new(),
-                |_, attr| match Weak::upgrade(&resident) {
-                    Some(resident) => {
-                        if resident.selected.contains(attr) && attr.size <= resident.memory.free() {
-                            resident.load_unopened(attr.node);
-                        }
-                        Ok(())
-                    }
-                    None => Err(Error::NotFound),
-                },
-            );
+            let _ = walk(tree.inner(), NodeId::ROOT, PathBuf::new(), |_, attr| {
+                let resident = Weak::upgrade(&resident).filter(|resident| !resident.was_short());
+                let resident = resident.ok_or(Error::NotFound)?;
+                if resident.selected.contains(attr) && attr.size <= resident.memory.free() {
+                    resident.load_unopened(attr.node);
+                }
+                Ok::<_, Error>(())
+            });
         };
         let thread = thread::Builder::new().name("prefetch".to_owned());
         // Without it, files are loaded as they are opened.
         let _ = thread.spawn(load);
+    }
+
+    fn was_short(&self) -> bool {
+        self.counters.was_short.load(Relaxed)
     }
 
     fn load_unopened(&self, node: NodeId) {
@@ -227,7 +235,7 @@ impl Resident {
         let (flags, backing) = match &loaded {
             Some(file) => {
                 let flags = OpenFlags::NOFLUSH | OpenFlags::PASSTHROUGH;
-                (flags, file.backing.id())
+                (flags, file.id())
             }
             None => (lazily, 0),
         };
@@ -249,13 +257,13 @@ impl Resident {
     /// Gives up what is being loaded, as the mount has ended.
     pub(crate) fn end(&self) {
         self.loaders.end();
-        if let Ok(pressure) = self.memory.pressure() {
+        if let Ok(pressure) = &self.pressure {
             pressure.end();
         }
     }
 
     /// What the opens of a file share, of which there is one more now.
-    fn shared(&self, node: NodeId, size: u64) -> Option<Arc<Loaded>> {
+    fn shared(&self, node: NodeId, size: u64) -> Option<Arc<Backing>> {
         let Ok(loaded) = self.inodes.open(node, |shared| {
             let decide = || self.find(node).or_else(|| self.load(node, size));
             Ok::<_, Infallible>(shared.get_or_insert_with(decide).clone())
@@ -263,12 +271,12 @@ impl Resident {
         loaded
     }
 
-    fn find(&self, node: NodeId) -> Option<Arc<Loaded>> {
+    fn find(&self, node: NodeId) -> Option<Arc<Backing>> {
         self.kept.lock().used(node)
     }
 
     /// Loads a file; `None` if it has to be read lazily, which was told.
-    fn load(&self, node: NodeId, size: u64) -> Option<Arc<Loaded>> {
+    fn load(&self, node: NodeId, size: u64) -> Option<Arc<Backing>> {
         if self.damaged.lock().contains(&node) {
             return None;
         }
@@ -293,13 +301,11 @@ impl Resident {
         });
         match backing {
             Ok(backing) => {
-                let loaded = Arc::new(Loaded {
-                    backing,
-                    bytes: size,
-                });
+                let backing = Arc::new(backing);
+                let taken = ResidentMemory::taken_by(size);
                 self.counters.loads.fetch_add(1, Relaxed);
-                self.kept.lock().insert(node, loaded.clone());
-                Some(loaded)
+                self.kept.lock().insert(node, backing.clone(), taken);
+                Some(backing)
             }
             Err(error) => {
                 self.failed(node, error);
@@ -318,7 +324,8 @@ impl Resident {
                 }
             }
             LoadError::Failed(errno) => {
-                tracing::warn!(inode = %node, %errno, "the file was not loaded, and is read as it is needed");
+                let file = self.tree.shown_name(node);
+                tracing::warn!(%errno, file, "the file was not loaded, and is read as it is needed");
             }
         }
     }
@@ -328,9 +335,9 @@ impl Resident {
         if !self.counters.has_told_unfit.swap(true, SeqCst) {
             let limit = self.memory.limit();
             tracing::warn!(
-                inode = %node,
                 size,
                 limit,
+                file = self.tree.shown_name(node),
                 "there is no room for the file, which is read as it is needed; further ones are only counted",
             );
         }
@@ -341,12 +348,13 @@ impl Resident {
     /// # Errors
     /// `ENOSPC` if there is not enough.
     fn make_room(&self, file: &NewFile, size: u64) -> Result<(), Errno> {
-        if size > self.memory.limit() {
+        let taken = ResidentMemory::taken_by(size);
+        if taken > self.memory.limit() {
             return Err(Errno::NOSPC);
         }
         let _one_at_a_time = self.making_room.lock();
         loop {
-            let missing = size.saturating_sub(self.memory.free());
+            let missing = taken.saturating_sub(self.memory.free());
             let reserved = match missing {
                 0 => file.reserve(size),
                 _ => Err(Errno::NOSPC),
@@ -358,13 +366,13 @@ impl Resident {
             if unused < missing {
                 return Err(Errno::NOSPC);
             }
-            // Nothing is missing where the last page makes the difference.
+            // What keeps account of the file itself may be missing, too.
             if !self.evict(missing.max(1)) {
                 return Err(Errno::NOSPC);
             }
             // Unless they are still mapped.
             let since = Instant::now();
-            while self.memory.free() < size && since.elapsed() < RELEASE {
+            while self.memory.free() < taken && since.elapsed() < RELEASE {
                 thread::sleep(RELEASE / 10);
             }
         }

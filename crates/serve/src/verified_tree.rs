@@ -150,6 +150,11 @@ impl VerifiedTree {
         Self { mirrors, ..self }
     }
 
+    /// The tree itself. What is asked of it is not counted as requests of the kernel, and failures are not recorded.
+    pub fn inner(&self) -> &dyn Tree {
+        &*self.tree
+    }
+
     /// Ends all reads that wait for content from elsewhere.
     pub(crate) fn close(&self) {
         if let Some(origin) = &self.origin {
@@ -227,6 +232,12 @@ impl VerifiedTree {
             failures.pop_front();
         }
         failures.push_back(failure);
+    }
+
+    /// The path of a file for the log, or its inode number if it would have to be looked for elsewhere.
+    pub(crate) fn shown_name(&self, node: NodeId) -> String {
+        let may_look = self.origin.is_none();
+        printable(&self.name_of(node, may_look)).to_string()
     }
 
     /// The path of a file, or its inode number if no path is found. If paths were not looked for yet, they are if

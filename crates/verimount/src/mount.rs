@@ -175,7 +175,7 @@ impl Content {
             .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
         let tree = Arc::new(tree);
         let resident = match &options.resident {
-            Some(files) => Some(files.keep(&tree, files.find(&content, &*tree)?)),
+            Some(files) => Some(files.keep(&tree, files.find(&content, tree.inner())?)),
             None => None,
         };
         let pin = Some(content.pin.clone());

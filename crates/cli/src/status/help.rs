@@ -39,7 +39,9 @@ pub(super) fn help(metric: &str) -> &'static str {
         "resident_loading_files" => "Files that are being loaded.",
         "resident_loading_bytes" => "Bytes of them that nobody has begun to read.",
         "resident_loads_total" => "Files that were loaded, each time.",
-        "resident_evictions_total" => "Files that were given up for others.",
+        "resident_evictions_total" => {
+            "Files that were given up, for others or as memory was short."
+        }
         "resident_failures_total" => "Loads that failed, so that the file is read as it is needed.",
         "resident_unfit_opens_total" => "Opens of files for which there was no room.",
         "audited_total" => "Opens that an audit rule matched.",

@@ -17,7 +17,8 @@ use crate::{VerifiedTree, verified_tree::mismatch_in};
 /// What a thread reads, verifies and writes at a time, in bytes.
 const PIECE: u64 = HUGE_PAGE as u64;
 
-/// Threads that fill files of the memory with verified content, all of them one file if there is only one.
+/// Fills files of the memory with verified content. Who waits for a file reads it, so that no file waits for another one whose
+/// storage is slow; threads help with all files in turns.
 pub(super) struct Loaders {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -71,7 +72,7 @@ struct Piece<'a> {
 }
 
 impl Loaders {
-    /// Loads files of `tree` in up to `threads` threads.
+    /// Loads files of `tree` with the help of up to `threads` threads.
     pub(super) fn new(tree: Arc<VerifiedTree>, threads: NonZeroUsize) -> Self {
         let shared = Arc::new(Shared {
             tree,
@@ -108,8 +109,12 @@ impl Loaders {
             progress: Mutex::default(),
             settled: Condvar::new(),
         });
-        if self.threads.is_empty() || !self.shared.begin(&load) {
-            return Err(LoadError::Failed(Errno::AGAIN));
+        if !self.shared.begin(&load) {
+            return Err(LoadError::Failed(Errno::NOTCONN));
+        }
+        let mut scratch = Scratch::default();
+        while let Some(offset) = load.claim() {
+            load.fill_piece(&self.shared.tree, offset, &mut scratch);
         }
         load.wait()?;
         load.file.seal().map_err(LoadError::Failed)
@@ -157,11 +162,7 @@ impl Shared {
     fn work(&self) {
         let mut scratch = Scratch::default();
         while let Some((load, offset)) = self.next() {
-            let mut piece = Piece {
-                load: &load,
-                outcome: Err(LoadError::Failed(Errno::IO)),
-            };
-            piece.outcome = load.fill(&self.tree, offset, &mut scratch);
+            load.fill_piece(&self.tree, offset, &mut scratch);
         }
     }
 
@@ -172,10 +173,13 @@ impl Shared {
             if queue.has_ended {
                 return None;
             }
-            match queue.loads.front().map(|load| (load.clone(), load.claim())) {
-                Some((load, Some(offset))) => return Some((load, offset)),
-                Some((_, None)) => drop(queue.loads.pop_front()),
-                None => queue = self.queued.wait(queue),
+            let Some(load) = queue.loads.pop_front() else {
+                queue = self.queued.wait(queue);
+                continue;
+            };
+            if let Some(offset) = load.claim() {
+                queue.loads.push_back(load.clone());
+                return Some((load, offset));
             }
         }
     }
@@ -192,6 +196,15 @@ impl Load {
         progress.next += PIECE;
         progress.under_way += 1;
         Some(offset)
+    }
+
+    /// Reads a piece that was claimed, and tells who waits for the file.
+    fn fill_piece(&self, tree: &VerifiedTree, offset: u64, scratch: &mut Scratch) {
+        let mut piece = Piece {
+            load: self,
+            outcome: Err(LoadError::Failed(Errno::IO)),
+        };
+        piece.outcome = self.fill(tree, offset, scratch);
     }
 
     fn fill(

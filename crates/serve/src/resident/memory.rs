@@ -19,11 +19,13 @@ use rustix::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create,
         fsconfig_set_string, fsmount, fsopen, open_tree,
     },
+    param::page_size,
+    system::sysinfo,
 };
 use verimount_nbd::memory_limit;
 use verimount_sys::{holds_write_lease, release_lease, seclude_mount, take_write_lease};
 
-use super::pressure::Pressure;
+use super::pressure::Trigger;
 
 /// The largest page of the memory, in bytes: pieces of files that begin and end there are written without
 /// clearing a page before.
@@ -43,7 +45,7 @@ pub struct ResidentMemory {
     limit: u64,
     names: AtomicU64,
     /// Where the kernel tells that memory is short, or why it does not.
-    pressure: Result<Arc<Pressure>, Errno>,
+    pressure: Result<Arc<Trigger>, Errno>,
 }
 
 /// Why there is no memory for resident files.
@@ -57,8 +59,21 @@ pub enum ResidentError {
     #[error("no memory for resident files: {0}")]
     Refused(io::Error),
     /// Nothing would fit.
-    #[error("the limit for resident files is 0 bytes")]
-    NoRoom,
+    #[error("the limit for resident files is less than a page of {page} bytes")]
+    NoRoom {
+        /// The size of a page of memory.
+        page: u64,
+    },
+    /// The machine has less memory.
+    #[error(
+        "the limit of {limit} bytes for resident files is above the machine's memory, {memory} bytes"
+    )]
+    AboveMemory {
+        /// The limit that was asked for.
+        limit: u64,
+        /// The memory of the machine.
+        memory: u64,
+    },
     /// The control group of this process would not get as much memory.
     #[error(
         "the limit of {limit} bytes for resident files is above the memory limit of this process's control group, {group} bytes"
@@ -72,14 +87,20 @@ pub enum ResidentError {
 }
 
 impl ResidentMemory {
-    /// Memory for files of at most `limit` bytes in all.
+    /// Memory for files of at most `limit` bytes in all, each counted in whole pages.
     ///
     /// # Errors
     /// [`ResidentError`].
     pub fn new(limit: u64) -> Result<Self, ResidentError> {
-        // For a tmpfs, 0 is no limit.
+        // A tmpfs would round up, and take 0 for no limit.
+        let page = page_size() as u64;
+        let limit = limit - limit % page;
         if limit == 0 {
-            return Err(ResidentError::NoRoom);
+            return Err(ResidentError::NoRoom { page });
+        }
+        let memory = machine_memory();
+        if memory < limit {
+            return Err(ResidentError::AboveMemory { limit, memory });
         }
         if let Some(group) = memory_limit().filter(|group| *group < limit) {
             return Err(ResidentError::AboveGroup { limit, group });
@@ -93,6 +114,8 @@ impl ResidentMemory {
     fn make(limit: u64) -> Result<Self, Errno> {
         let tmpfs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&tmpfs, "size", limit.to_string())?;
+        // Files of one page each would need more of them than a tmpfs has by default.
+        fsconfig_set_string(&tmpfs, "nr_inodes", "0")?;
         // No larger than what is in it: files of a few bytes would each take a huge page.
         fsconfig_set_string(&tmpfs, "huge", "within_size")?;
         fsconfig_set_string(&tmpfs, "mode", "0700")?;
@@ -111,7 +134,7 @@ impl ResidentMemory {
             read_only,
             limit,
             names: AtomicU64::new(0),
-            pressure: Pressure::new().map(Arc::new),
+            pressure: Trigger::new().map(Arc::new),
         };
         // What is not supported here is told now.
         memory.new_file()?.seal()?;
@@ -128,13 +151,19 @@ impl ResidentMemory {
     ///
     /// # Errors
     /// The kernel's reason not to tell.
-    pub(super) fn pressure(&self) -> Result<&Arc<Pressure>, Errno> {
+    pub(super) fn pressure(&self) -> Result<&Arc<Trigger>, Errno> {
         self.pressure.as_ref().map_err(|errno| *errno)
     }
 
     /// The most that files may take, in bytes.
     pub(super) fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// The memory that a file of `size` bytes takes, in bytes.
+    pub(super) fn taken_by(size: u64) -> u64 {
+        let taken = size.checked_next_multiple_of(page_size() as u64);
+        taken.unwrap_or(u64::MAX)
     }
 
     /// What is left of the limit, in bytes. Files that were given up count as long as they are mapped.
@@ -158,6 +187,12 @@ impl ResidentMemory {
             sealed: sealed?,
         })
     }
+}
+
+/// The memory of the machine, in bytes.
+fn machine_memory() -> u64 {
+    let info = sysinfo();
+    info.totalram.saturating_mul(info.mem_unit.into())
 }
 
 /// A private mount of the same file system, by which nothing can be changed.

@@ -1,4 +1,7 @@
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+};
 
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
@@ -10,20 +13,32 @@ use rustix::{
 /// Root in a container often lacks `CAP_SYS_RESOURCE`, without which only multiples of two seconds are allowed.
 const TRIGGER: &[u8] = b"some 200000 2000000\0";
 
-/// Tells when the machine is short of memory.
+/// Where the kernel tells that the machine is short of memory.
 #[derive(Debug)]
-pub(super) struct Pressure {
-    trigger: OwnedFd,
-    end: OwnedFd,
-}
+pub(super) struct Trigger(OwnedFd);
 
-impl Pressure {
+impl Trigger {
     /// # Errors
     /// Those of the kernel, if it does not tell.
     pub(super) fn new() -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let trigger = openat(CWD, c"/proc/pressure/memory", flags, Mode::empty())?;
         write(&trigger, TRIGGER)?;
+        Ok(Self(trigger))
+    }
+}
+
+/// Waits for a trigger, until that is ended. Of several who wait for the same one, any is told.
+#[derive(Debug)]
+pub(super) struct Pressure {
+    trigger: Arc<Trigger>,
+    end: OwnedFd,
+}
+
+impl Pressure {
+    /// # Errors
+    /// Those of `eventfd`.
+    pub(super) fn new(trigger: Arc<Trigger>) -> Result<Self, Errno> {
         let end = eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Self { trigger, end })
     }
@@ -31,7 +46,7 @@ impl Pressure {
     /// Waits until memory is short; false if there is no more need to wait.
     pub(super) fn wait(&self) -> bool {
         let mut watched = [
-            PollFd::from_borrowed_fd(self.trigger.as_fd(), PollFlags::PRI),
+            PollFd::from_borrowed_fd(self.trigger.0.as_fd(), PollFlags::PRI),
             PollFd::from_borrowed_fd(self.end.as_fd(), PollFlags::IN),
         ];
         if retry_on_intr(|| poll(&mut watched, None)).is_err() {
@@ -60,11 +75,12 @@ mod tests {
 
     #[test]
     fn waiting_ends() {
-        let pressure = match Pressure::new() {
+        let trigger = match Trigger::new() {
             // This kernel measures no pressure.
             Err(Errno::NOENT | Errno::OPNOTSUPP) => needs!(None),
-            made => made.unwrap(),
+            made => Arc::new(made.unwrap()),
         };
+        let pressure = Pressure::new(trigger.clone()).unwrap();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| while pressure.wait() {});
             pressure.end();

@@ -11,7 +11,7 @@ mod resident;
 use std::num::NonZeroUsize;
 
 use verimount::{
-    MountOptions,
+    Location, MountOptions,
     mounts::{EndSignals, ImageStatus, Status, ask_mount, unmount},
 };
 
@@ -29,12 +29,12 @@ impl Mounted {
     }
 
     fn with(
-        source: &Path,
+        source: impl Into<Location>,
         directory: &Path,
         options: &OpenOptions,
         mount: &MountOptions,
     ) -> Result<Self, Error> {
-        let content = Content::open(source, options)?.read_ahead();
+        let content = Content::open(source.into(), options)?.read_ahead();
         let threads = NonZeroUsize::new(2).unwrap();
         let mount = content.mount(directory, &mount.clone().threads(threads))?;
         let signals = EndSignals::none().unwrap();

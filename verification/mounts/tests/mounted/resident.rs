@@ -1,6 +1,11 @@
 //! Files that are kept in memory, which the kernel reads there.
 
-use verimount::{ErrorKind, ResidentFiles, mounts::ResidentStatus};
+use std::{
+    ops::Range,
+    sync::{Arc, RwLock},
+};
+
+use verimount::{ErrorKind, Location, ReadAt, ReadError, ResidentFiles, mounts::ResidentStatus};
 
 use super::{romfs, world_with_image};
 use crate::prelude::*;
@@ -13,15 +18,17 @@ fn all(limit: u64) -> ResidentFiles {
 }
 
 fn mount_resident(world: &World, files: ResidentFiles) -> Mounted {
+    mount_resident_from(world.path("image"), world, files)
+}
+
+fn mount_resident_from(
+    source: impl Into<Location>,
+    world: &World,
+    files: ResidentFiles,
+) -> Mounted {
     let unpinned = OpenOptions::new().unpinned();
     let options = MountOptions::new().resident(files);
-    Mounted::with(
-        &world.path("image"),
-        &world.path("mnt"),
-        &unpinned,
-        &options,
-    )
-    .unwrap()
+    Mounted::with(source, &world.path("mnt"), &unpinned, &options).unwrap()
 }
 
 /// A world whose image has files of this many bytes, named by their numbers.
@@ -80,12 +87,7 @@ fn only_what_matches_is_loaded() {
     let nothing = ResidentFiles::matching(["*.bin", "folder/**"], LIMIT).unwrap();
     let options = MountOptions::new().resident(nothing);
     let unpinned = OpenOptions::new().unpinned();
-    let refused = Mounted::with(
-        &world.path("image"),
-        &world.path("mnt"),
-        &unpinned,
-        &options,
-    );
+    let refused = Mounted::with(world.path("image"), &world.path("mnt"), &unpinned, &options);
     assert_eq!(refused.err().unwrap().kind(), ErrorKind::InvalidInput);
 
     let mounted = mount_resident(&world, ResidentFiles::matching(["1"], LIMIT).unwrap());
@@ -185,6 +187,75 @@ fn nothing_is_given_up_in_vain() {
     let status = resident(&mounted);
     assert_eq!((status.loads, status.evictions, status.unfit), (2, 0, 1));
     drop(zero);
+    mounted.unmount();
+}
+
+/// Files take whole pages.
+#[test]
+fn many_small_files_make_room_for_one() {
+    let world = needs!(world_with_files(
+        &[vec![100; 200], vec![512 << 10]].concat()
+    ));
+    let mounted = mount_resident(&world, all(1 << 20));
+    for number in 0..200 {
+        assert!(fs::read(mounted.path(&number.to_string())).unwrap() == noise(100, number));
+    }
+    eventually("the large one fits", || {
+        assert!(fs::read(mounted.path("200")).unwrap() == noise(512 << 10, 200));
+        resident(&mounted).loads == 201
+    });
+    let status = resident(&mounted);
+    assert!(
+        status.evictions > 0 && status.bytes <= 1 << 20,
+        "{status:?}"
+    );
+    mounted.unmount();
+}
+
+/// An image of which a part can be read only while nobody writes to the gate.
+#[derive(Debug)]
+struct Gated {
+    image: Vec<u8>,
+    behind: Range<u64>,
+    gate: RwLock<()>,
+}
+
+impl ReadAt for Gated {
+    fn size(&self) -> u64 {
+        self.image.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let end = offset + buf.len() as u64;
+        let is_behind = offset < self.behind.end && self.behind.start < end;
+        let _passed = is_behind.then(|| self.gate.read().unwrap());
+        self.image.read_exact_at(buf, offset)
+    }
+}
+
+#[test]
+fn no_file_waits_for_the_storage_of_another_one() {
+    let world = needs!(world_with_files(&[32 << 20, 5000]));
+    let (large, small) = (noise(32 << 20, 0), noise(5000, 1));
+    let image = fs::read(world.path("image")).unwrap();
+    let start = position_of(&large[..4096], &image) as u64;
+    let gated = Arc::new(Gated {
+        behind: start..start + (32 << 20),
+        image,
+        gate: RwLock::new(()),
+    });
+    let source = Location::source("image", gated.clone());
+    let mounted = mount_resident_from(source, &world, all(LIMIT));
+    let closed = gated.gate.write().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| fs::read(mounted.path("0")).unwrap() == large);
+        eventually("it is being loaded", || resident(&mounted).loading == 1);
+        assert!(fs::read(mounted.path("1")).unwrap() == small);
+        assert!(!waiting.is_finished());
+        drop(closed);
+        assert!(waiting.join().unwrap());
+    });
+    assert_eq!((resident(&mounted).loads, mounted.reads()), (2, 0));
     mounted.unmount();
 }
 
