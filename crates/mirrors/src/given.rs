@@ -16,8 +16,17 @@ const MAX_THREADS: usize = 1024;
 /// oldest are forgotten.
 const MAX_PIECES: usize = 4096;
 
-/// A range, and the place that gave it.
-pub(crate) type Piece = (Range<u64>, usize);
+/// A range, and who gave it.
+pub(crate) type Piece = (Range<u64>, Giver);
+
+/// Who gave bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Giver {
+    /// A place that may have them right.
+    Place(usize),
+    /// One that has had them wrong too often, as no other one answered.
+    LastResort,
+}
 
 /// Who verifies bytes says what is wrong in the thread that has read them. Only the place that gave them is to blame, and
 /// which that is changes with the health of places.
@@ -47,16 +56,16 @@ impl Given {
             return Vec::new();
         };
         let (mut taken, mut left) = (Vec::new(), Vec::new());
-        for (piece, place) in pieces.drain(..) {
+        for (piece, giver) in pieces.drain(..) {
             let inside = piece.start.max(range.start)..piece.end.min(range.end);
             if inside.is_empty() {
-                left.push((piece, place));
+                left.push((piece, giver));
                 continue;
             }
             let outside = [piece.start..inside.start, inside.end..piece.end];
             let outside = outside.into_iter().filter(|part| !part.is_empty());
-            left.extend(outside.map(|part| (part, place)));
-            taken.push((inside, place));
+            left.extend(outside.map(|part| (part, giver)));
+            taken.push((inside, giver));
         }
         *pieces = left;
         taken
@@ -65,27 +74,33 @@ impl Given {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Giver::Place, *};
 
     #[test]
     fn a_piece_is_taken_once_and_by_its_thread() {
         let given = Given::default();
-        given.note(&(0..20), vec![(0..10, 0), (10..20, 1)]);
+        given.note(&(0..20), vec![(0..10, Place(0)), (10..20, Place(1))]);
         thread::scope(|scope| {
             let other = scope.spawn(|| given.take(&(0..20)));
             assert_eq!(other.join().unwrap(), []);
         });
-        assert_eq!(given.take(&(5..15)), [(5..10, 0), (10..15, 1)]);
-        assert_eq!(given.take(&(0..20)), [(0..5, 0), (15..20, 1)]);
+        assert_eq!(
+            given.take(&(5..15)),
+            [(5..10, Place(0)), (10..15, Place(1))]
+        );
+        assert_eq!(given.take(&(0..20)), [(0..5, Place(0)), (15..20, Place(1))]);
         assert_eq!(given.take(&(0..20)), []);
     }
 
     #[test]
     fn the_last_read_counts() {
         let given = Given::default();
-        given.note(&(0..10), vec![(0..10, 0)]);
-        given.note(&(20..30), vec![(20..30, 0)]);
-        given.note(&(0..10), vec![(0..10, 1)]);
-        assert_eq!(given.take(&(0..30)), [(20..30, 0), (0..10, 1)]);
+        given.note(&(0..10), vec![(0..10, Place(0))]);
+        given.note(&(20..30), vec![(20..30, Place(0))]);
+        given.note(&(0..10), vec![(0..10, Place(1))]);
+        assert_eq!(
+            given.take(&(0..30)),
+            [(20..30, Place(0)), (0..10, Place(1))]
+        );
     }
 }

@@ -17,7 +17,7 @@ use verimount_sync::Mutex;
 use crate::{
     Mirrors,
     blame::{Blame, STRIKES},
-    given::Given,
+    given::{Given, Giver},
     repairs::Job,
 };
 
@@ -71,8 +71,29 @@ impl Mirrored {
         }
     }
 
-    /// Reads what all places have alike, as far as that is known, from the best of them. Returns which one that was.
+    /// Reads what all places have alike, as far as that is known, from the best of them, or else from any. Returns which one
+    /// that was.
     fn read_piece(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        strikes: &[u8],
+        deadline: Instant,
+    ) -> Result<Giver, ReadError> {
+        let read = self.read_best(buf, offset, strikes, deadline);
+        read.map(Giver::Place).or_else(|error| {
+            // So that who verifies it tells what is wrong, and not only that others cannot be reached.
+            let struck = (0..strikes.len()).filter(|place| strikes[*place] >= STRIKES);
+            let mut copies = struck.map(|place| &self.shared.copies[place]);
+            match copies.any(|copy| copy.read_exact_at(buf, offset).is_ok()) {
+                true => Ok(Giver::LastResort),
+                false => Err(error),
+            }
+        })
+    }
+
+    /// The same, from places that may have it right.
+    fn read_best(
         &self,
         buf: &mut [u8],
         offset: u64,
@@ -191,11 +212,12 @@ impl ReadAt for Mirrored {
         while at < end {
             let (until, strikes) = self.strikes(&(at..end));
             let (now, later) = rest.split_at_mut((until - at) as usize);
-            let place = self.read_piece(now, at, &strikes, deadline)?;
-            pieces.push((at..until, place));
+            let giver = self.read_piece(now, at, &strikes, deadline)?;
+            pieces.push((at..until, giver));
             (at, rest) = (until, later);
         }
-        if pieces.iter().any(|(_, place)| *place > 0) {
+        let is_healed = |giver: Giver| matches!(giver, Giver::Place(1..));
+        if pieces.iter().any(|(_, giver)| is_healed(*giver)) {
             self.mirrors.healed.fetch_add(1, Relaxed);
         }
         self.given.note(&(offset..end), pieces);
@@ -212,14 +234,19 @@ impl ReadAt for Mirrored {
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
         let range = offset..offset.saturating_add(len).min(self.size());
-        for (piece, place) in self.given.take(&range) {
+        let mut others_answer = true;
+        for (piece, giver) in self.given.take(&range) {
+            let Giver::Place(place) = giver else {
+                others_answer = false;
+                continue;
+            };
             let len = piece.end - piece.start;
             self.mirrors.places()[place].was_wrong(self.shared.what, piece.start, len);
             self.shared.copies[place].distrust(piece.start, len);
             self.blame(&piece, place);
         }
         // If this thread has read nothing of it here, a layer above had wrong bytes of its own.
-        self.shared.blame.lock().has_hope(&range)
+        others_answer && self.shared.blame.lock().has_hope(&range)
     }
 
     fn copies(&self) -> u32 {

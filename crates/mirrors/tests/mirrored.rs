@@ -139,6 +139,26 @@ fn what_is_wrong_everywhere_fails_after_as_many_reads_as_there_may_be() {
     read(&source, 4_000..5_000).unwrap();
 }
 
+/// It is damaged, and not only that the others do not answer.
+#[test]
+fn what_is_wrong_and_cannot_be_read_elsewhere_is_wrong() {
+    for other in [PlaceKind::Near, PlaceKind::Far] {
+        let copies = [Copy::new(), Copy::new()];
+        copies[0].damage(3_000..3_001);
+        copies[1].set_failing(true);
+        let mirrors = Mirrors::new([("a", PlaceKind::Near), ("b", other)], Duration::ZERO);
+        let source = mirrored(&mirrors, &copies);
+        for _ in 0..3 {
+            assert!(matches!(read(&source, 3_000..4_000), Err(None)));
+        }
+        let asked = copies[0].asked.load(SeqCst);
+        assert!(asked <= 6, "{asked}");
+        assert_eq!(mirrors.stats().healed, 0);
+        copies[1].set_failing(false);
+        read(&source, 3_000..4_000).unwrap();
+    }
+}
+
 #[test]
 fn a_far_place_that_fails_rests_until_it_answers() {
     let copies = [Copy::new(), Copy::new()];
