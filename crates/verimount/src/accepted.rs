@@ -165,12 +165,7 @@ impl Accepted {
         seal: OpenedSeal,
         options: VerifyOptions,
     ) -> Result<VerifiedReader, Error> {
-        let reader = match seal {
-            OpenedSeal::FsVerity(sealed) => {
-                VerifiedReader::new(&sealed, &DigestTrust::Unpinned, options)
-            }
-            OpenedSeal::DmVerity { area, root } => area.verified(&root.hash, options),
-        };
+        let reader = seal.reader(options);
         reader.map_err(|error| Error::seal(location, error))
     }
 }

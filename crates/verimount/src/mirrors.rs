@@ -120,6 +120,7 @@ pub(crate) fn open_mirrored(
         }
     }
     let origin = origin_of_all(&places, &accepted);
+    let origin = origin.map(|origin| origin.if_found(found.place == Some(0)));
     let accepted = accepted.only(&found.seal);
     let copies = places.into_iter().enumerate().map(|(number, place)| {
         let is_kept = !keeps_all && place.is_slow();

@@ -115,7 +115,7 @@ fn open_verified(
 ) -> Result<Content, Error> {
     let (location, pin) = (place.location().clone(), accepted.pin());
     let opened = open_seal(place, accepted, options)?;
-    let (seal, unshared) = read_like(opened.seal, options);
+    let (seal, unshared) = read_like(&location, opened.seal, options)?;
     let reader = Accepted::reader(&location, seal, options.verify.clone())?;
     let reader = Arc::new(reader);
     let source: Arc<dyn ReadAt> = reader.clone();
@@ -164,14 +164,17 @@ fn open_seal(place: Place, accepted: Accepted, options: &OpenOptions) -> Result<
 }
 
 /// The same seal, with blocks read from older content where that has them.
-fn read_like(seal: OpenedSeal, options: &OpenOptions) -> (OpenedSeal, Vec<Unshared>) {
+fn read_like(
+    location: &Location,
+    seal: OpenedSeal,
+    options: &OpenOptions,
+) -> Result<(OpenedSeal, Vec<Unshared>), Error> {
     if options.like.is_empty() {
-        return (seal, Vec::new());
+        return Ok((seal, Vec::new()));
     }
-    let leaves = seal.leaves();
-    let folder = options.access.folder();
+    let (leaves, folder) = (seal.leaves(), options.access.folder());
     let (olds, unshared) = Olds::open(&options.like, leaves.function(), options, &folder);
-    let data = Like::new(seal.data().clone(), leaves, || olds);
+    let data = Like::new(seal.clone(), |_| olds).map_err(|error| Error::seal(location, error))?;
     let tree = seal.tree().clone();
-    (seal.with_sources(Arc::new(data), tree), unshared)
+    Ok((seal.with_sources(Arc::new(data), tree), unshared))
 }

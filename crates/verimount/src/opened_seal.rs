@@ -3,7 +3,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use verimount_source::ReadAt;
-use verimount_verity::{Leaves, Sealed, dm_verity::HashArea};
+use verimount_verity::{
+    Error, Leaves, Sealed, Trust, VerifiedReader, VerifyOptions, dm_verity::HashArea,
+};
 
 use crate::RootHash;
 
@@ -59,6 +61,17 @@ impl OpenedSeal {
         match self {
             Self::FsVerity(sealed) => sealed.leaves_unverified(),
             Self::DmVerity { area, .. } => area.leaves_unverified(),
+        }
+    }
+
+    /// A reader of what was accepted.
+    ///
+    /// # Errors
+    /// Those of reading, and if its root hash is not that of the tree.
+    pub(crate) fn reader(self, options: VerifyOptions) -> Result<VerifiedReader, Error> {
+        match self {
+            Self::FsVerity(sealed) => VerifiedReader::new(&sealed, &Trust::Unpinned, options),
+            Self::DmVerity { area, root } => area.verified(&root.hash, options),
         }
     }
 

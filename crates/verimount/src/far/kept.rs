@@ -77,7 +77,7 @@ impl Kept {
         // Siblings are looked for in the tree that is kept.
         let seal = seal.with_sources(data.clone(), tree.clone());
         let data = match origin {
-            Some(origin) => Siblings::of(&self.cache, &self.key, &origin).reading(&seal),
+            Some(origin) => Siblings::of(&self.cache, &self.key, &origin).reading(seal.clone()),
             None => data,
         };
         seal.with_sources(self.copy(Part::Data, &data), tree)

@@ -9,6 +9,7 @@ pub(crate) fn open_slow(
 ) -> Result<OpenedSeal, Error> {
     let origin = place.origin(&accepted);
     if let Some(seal) = kept_seal(&place, &accepted, access) {
+        let origin = origin.map(|origin| origin.if_found(false));
         return Ok(keep(Lazy::closed(place, accepted, seal), origin, access));
     }
     let (source, _) = place.content()?;

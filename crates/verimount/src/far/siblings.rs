@@ -26,12 +26,23 @@ const REMEMBERED: usize = 8;
 const MAX_LIST: u64 = 2 << 10;
 
 /// Where content comes from, in such a way that whoever may read it may read all that comes from there.
-pub(crate) struct ContentOrigin(String);
+pub(crate) struct ContentOrigin {
+    name: String,
+    /// Whether the content was found there, and not in the cache or elsewhere.
+    has_it: bool,
+}
 
 impl ContentOrigin {
     /// What has this name, which no other origin has.
     pub(super) fn new(name: String) -> Self {
-        Self(name)
+        Self { name, has_it: true }
+    }
+
+    /// The same for content that may not be there: it does not become what others from there are shared with. Otherwise who only knows
+    /// the digest of content that needs credentials could have it count as that of any server.
+    #[must_use]
+    pub(crate) fn if_found(self, has_it: bool) -> Self {
+        Self { has_it, ..self }
     }
 }
 
@@ -42,13 +53,13 @@ pub(super) struct Siblings {
 }
 
 impl Siblings {
-    /// Those of the content with this key, which is remembered as the last.
+    /// Those of the content with this key, which is remembered as the last if it was found there.
     pub(super) fn of(cache: &Cache, key: &Key, origin: &ContentOrigin) -> Self {
         let mut siblings = Self {
             cache: cache.clone(),
             keys: Vec::new(),
         };
-        let Some(list) = key_of_digest(&BlobDigest::of(origin.0.as_bytes())) else {
+        let Some(list) = key_of_digest(&BlobDigest::of(origin.name.as_bytes())) else {
             return siblings;
         };
         let found = kept::find(cache, &list, Part::Origin, MAX_LIST);
@@ -59,27 +70,31 @@ impl Siblings {
         siblings.keys = keys.collect();
         let all = [key].into_iter().chain(&siblings.keys);
         let now: String = all.map(|key| format!("{key}\n")).collect();
-        if now.as_bytes() != remembered {
+        if origin.has_it && now.as_bytes() != remembered {
             kept::keep(cache, &list, Part::Origin, now.into());
         }
         siblings
     }
 
-    /// The data of a seal, with blocks read from siblings that have them. They are looked for when something is read first.
-    pub(super) fn reading(self, seal: &OpenedSeal) -> Arc<dyn ReadAt> {
-        let (data, leaves) = (seal.data().clone(), seal.leaves());
+    /// The data of a seal that was accepted, with blocks read from siblings that have them. They are looked for when something is
+    /// read first.
+    pub(super) fn reading(self, seal: OpenedSeal) -> Arc<dyn ReadAt> {
+        let data = seal.data().clone();
         if self.keys.is_empty() {
             return data;
         }
-        let function = leaves.function().clone();
-        Arc::new(Like::new(data, leaves, move || self.gather(function)))
+        // If it cannot be verified, whoever reads it will be told.
+        match Like::new(seal, move |function| self.gather(function)) {
+            Ok(like) => Arc::new(like),
+            Err(_) => data,
+        }
     }
 
-    fn gather(&self, function: LeafFunction) -> Olds {
+    fn gather(&self, function: &LeafFunction) -> Olds {
         let mut gathering = Gathering::new(function.clone(), self.cache.path());
         for key in &self.keys {
             if let Some((leaves, data)) = leaves(&self.cache, key)
-                && *leaves.function() == function
+                && leaves.function() == function
             {
                 let size = function.block_size() as u64;
                 let there = data.data_ranges(0..data.size());

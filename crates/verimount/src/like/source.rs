@@ -13,9 +13,13 @@ use std::{
 
 use verimount_source::{GRANULE, ReadAt, ReadError, check_range};
 use verimount_sync::Mutex;
-use verimount_verity::Leaves;
+use verimount_verity::{Error, LeafFunction, TreeReadahead, VerifiedReader, VerifyOptions};
 
 use super::old::{Olds, Part};
+use crate::opened_seal::OpenedSeal;
+
+/// How much of the tree is kept to find digests in, in bytes: what verifies keeps its own.
+const TREE_CACHE: usize = 1 << 20;
 
 /// After so many wrong blocks, older content is not used any longer.
 const MOST_WRONG: usize = 1 << 16;
@@ -36,8 +40,9 @@ pub(crate) struct Like {
 
 struct Shared {
     data: Arc<dyn ReadAt>,
-    /// The digests of its blocks.
-    leaves: Leaves,
+    /// What knows the digests of its blocks. They are verified: a server that has a block left out by a digest that it chose would
+    /// learn what is here.
+    digests: VerifiedReader,
     /// Found when something is read first.
     olds: LazyLock<Olds, Box<dyn FnOnce() -> Olds + Send>>,
     wrong: Mutex<Wrong>,
@@ -51,22 +56,31 @@ struct Wrong {
 }
 
 impl Like {
-    /// Data whose blocks have these digests. `olds` gives what has some of them, too, made with the same function, when
+    /// The data of a seal that was accepted. `olds` gives what has some of its blocks, too, made with the same function, when
     /// something is read first.
+    ///
+    /// # Errors
+    /// As [`OpenedSeal::reader`].
     pub(crate) fn new(
-        data: Arc<dyn ReadAt>,
-        leaves: Leaves,
-        olds: impl FnOnce() -> Olds + Send + 'static,
-    ) -> Self {
-        Self {
+        seal: OpenedSeal,
+        olds: impl FnOnce(&LeafFunction) -> Olds + Send + 'static,
+    ) -> Result<Self, Error> {
+        let data = seal.data().clone();
+        let digests = seal.reader(VerifyOptions {
+            tree_readahead: TreeReadahead::default(),
+            cache_bytes: TREE_CACHE,
+            account: Arc::default(),
+        })?;
+        let function = digests.leaf_function().clone();
+        Ok(Self {
             shared: Arc::new(Shared {
                 data,
-                leaves,
-                olds: LazyLock::new(Box::new(olds)),
+                digests,
+                olds: LazyLock::new(Box::new(move || olds(&function))),
                 wrong: Mutex::default(),
             }),
             announced: OnceLock::new(),
-        }
+        })
     }
 
     /// Starts the thread that looks at announced ranges. It ends with this.
@@ -81,7 +95,7 @@ impl Like {
 
 impl Shared {
     fn block_size(&self) -> u64 {
-        self.leaves.function().block_size() as u64
+        self.digests.leaf_function().block_size() as u64
     }
 
     /// The blocks that a range of bytes overlaps.
@@ -98,10 +112,10 @@ impl Shared {
     /// Where blocks are. If the tree cannot be read, that is not known.
     fn parts(&self, blocks: Range<u64>) -> Vec<Part> {
         let unknown = |blocks| vec![Part { blocks, old: None }];
-        if blocks.end > self.leaves.count() || self.wrong.lock().is_all {
+        if self.wrong.lock().is_all {
             return unknown(blocks);
         }
-        let Ok(digests) = self.leaves.read(blocks.clone()) else {
+        let Ok(digests) = self.digests.leaves(blocks.clone()) else {
             return unknown(blocks);
         };
         // Not locked while the index is read.
@@ -156,16 +170,22 @@ impl Shared {
         Ok(())
     }
 
-    fn distrust(&self, blocks: Range<u64>) {
+    /// From now on, these blocks come from the data's own source. Whether some may have come from older content.
+    fn distrust_older(&self, blocks: Range<u64>) -> bool {
+        let parts = self.parts(blocks);
+        let older = parts.into_iter().filter(|part| part.old.is_some());
+        let mut older = older.flat_map(|part| part.blocks).peekable();
+        let is_any = older.peek().is_some();
         let mut wrong = self.wrong.lock();
         let left = MOST_WRONG.saturating_sub(wrong.blocks.len());
-        wrong.blocks.extend(blocks.take(left));
+        wrong.blocks.extend(older.take(left));
         if wrong.blocks.len() == MOST_WRONG {
             *wrong = Wrong {
                 blocks: BTreeSet::new(),
                 is_all: true,
             };
         }
+        is_any
     }
 }
 
@@ -197,10 +217,10 @@ impl ReadAt for Like {
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len).min(self.size());
-        self.shared.distrust(self.shared.covering(&(offset..end)));
-        self.shared.data.distrust(offset, len);
-        // It may have come from older content.
-        true
+        // What the source has is not to blame for what older content has.
+        self.shared
+            .distrust_older(self.shared.covering(&(offset..end)))
+            || self.shared.data.distrust(offset, len)
     }
 
     fn copies(&self) -> u32 {

@@ -5,17 +5,22 @@
 mod pair;
 mod siblings;
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    ops::Range,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+};
 
 use verimount::{
-    BuildOptions, Content, Location, OpenOptions, PullOptions, SealFormat, SealOptions,
-    UnsharedReason, build, diff,
+    BuildOptions, Cache, Content, Location, OpenOptions, PullOptions, ReadAt, SealFormat,
+    SealOptions, UnsharedReason, build, diff,
     options::{BlockSize, TreeParams},
     pull, seal,
 };
-use verimount_testkit::{flip_at, noise};
+use verimount_testkit::{HttpAnswer, HttpServer, flip_at, noise};
 
-use crate::pair::{BLOCK, BLOCKS, CHANGED, OPENING, Pair, SHORT, fetched, shared};
+use crate::pair::{BLOCK, BLOCKS, CHANGED, LEAVES, OPENING, Pair, SHORT, fetched, shared};
 
 #[test]
 fn only_what_changed_is_fetched() {
@@ -109,10 +114,63 @@ fn all_blocks_may_be_wrong() {
 }
 
 #[test]
+fn wrong_old_content_costs_nothing_that_the_cache_has() {
+    let pair = Pair::new();
+    let cache = Cache::open(pair.path("cache"), None).unwrap();
+    let (server, options) = (pair.server(), pair.options().cache(cache));
+    let url = server.url("/new");
+    pair.read(&Content::open(&*url, &options).unwrap());
+    let before = fetched(&server);
+    for block in 0..BLOCKS {
+        flip_at(&pair.path("old"), (block * BLOCK) as u64);
+    }
+    let content = Content::open(&*url, &options.clone().like(pair.old())).unwrap();
+    pair.read(&content);
+    pair.read(&Content::open(&*url, &options).unwrap());
+    assert_eq!(fetched(&server), before);
+}
+
+/// What is asked for if the server first says that a block which is read, and which older content does not have, has this
+/// digest.
+fn asked_for_with(pair: &Pair, digest: [u8; 32]) -> Vec<Option<Range<u64>>> {
+    let block = CHANGED[0];
+    let leaf = LEAVES + block * 32;
+    let right = fs::read(pair.path("new")).unwrap();
+    let mut wrong = right.clone();
+    wrong[leaf..][..32].copy_from_slice(&digest);
+    let has_lied = AtomicBool::new(false);
+    let server = HttpServer::start(right, move |_, request, answer| {
+        let has_leaf = |range: &Range<u64>| range.contains(&(leaf as u64));
+        match request.range.as_ref().is_some_and(has_leaf) && !has_lied.swap(true, SeqCst) {
+            true => HttpAnswer::of(&wrong, request),
+            false => answer,
+        }
+    });
+    let options = pair.options().like(pair.old());
+    let content = Content::open(&*server.url("/new"), &options).unwrap();
+    let mut buf = vec![0; BLOCK];
+    let read = content
+        .file()
+        .read_exact_at(&mut buf, (block * BLOCK) as u64);
+    read.unwrap();
+    assert!(buf == pair.data[block * BLOCK..][..BLOCK]);
+    let requests = server.requests().into_iter();
+    requests.map(|request| request.range).collect()
+}
+
+#[test]
+fn a_server_cannot_ask_what_is_here() {
+    let pair = Pair::new();
+    let new = fs::read(pair.path("new")).unwrap();
+    // That of the first block, which older content has, and one that no block has.
+    let here = new[LEAVES..][..32].try_into().unwrap();
+    assert_eq!(asked_for_with(&pair, here), asked_for_with(&pair, [7; 32]));
+}
+
+#[test]
 fn a_wrong_tree_only_hides_blocks() {
     let pair = Pair::new();
-    let tree = (BLOCKS * BLOCK).next_multiple_of(65536) + BLOCK;
-    flip_at(&pair.path("old"), tree as u64);
+    flip_at(&pair.path("old"), LEAVES as u64);
     let (got, _) = pair.pull(pair.options().like(pair.old()));
     assert_eq!(got, shared(&pair) - BLOCK as u64);
 }

@@ -15,6 +15,9 @@ pub(crate) const BLOCKS: usize = 1500;
 /// The blocks of the new content that the old one does not have.
 pub(crate) const CHANGED: [usize; 6] = [3, 4, 200, 201, 700, 1100];
 
+/// Where the digests of the blocks begin, in both files: behind the data and the topmost block of the tree.
+pub(crate) const LEAVES: usize = (BLOCKS * BLOCK).next_multiple_of(65536) + BLOCK;
+
 /// How many bytes the last block has.
 pub(crate) const SHORT: usize = BLOCK - 1000;
 

@@ -163,6 +163,18 @@ fn contents_are_siblings_only_where_whoever_may_read_one_may_read_the_other() {
     }
 }
 
+/// Otherwise a server could find out by a digest that it chooses what else is here of another one.
+#[test]
+fn content_that_was_not_found_at_a_server_is_not_shared_with_it() {
+    let served = Served::new();
+    served.read_all_of_old();
+    let elsewhere = server(&served.pair);
+    served.read_old(&elsewhere, served.pinned("old"), 0..BLOCKS * BLOCK);
+    assert_eq!(fetched(&elsewhere), 0);
+    let all = read(&served.pair, &elsewhere, "/new", served.pinned("new"));
+    assert!(all >= served.pair.data.len() as u64, "{all}");
+}
+
 #[test]
 fn all_mirrors_must_be_for_whoever_may_read_the_first_place() {
     for (path, is_shared) in [("/new", true), ("/new?token=secret", false)] {
