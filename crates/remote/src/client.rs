@@ -21,7 +21,7 @@ use ureq::{
 use verimount_sync::Mutex;
 
 use crate::{
-    Error, RemoteUrl, Session,
+    Error, Headers, RemoteUrl, Session,
     answer::{Head, Version},
     cloud::Object,
     http::of_client,
@@ -80,8 +80,9 @@ impl Client {
     /// # Errors
     /// [`Error::Unencrypted`] if others could read the session's headers on the way.
     pub(crate) fn new(session: &Session, target: Target) -> Result<Self, Error> {
-        let is_public = target.own_url().is_some_and(|url| !url.is_confidential());
-        if !session.headers().is_empty() && is_public {
+        let is_told = |url: &RemoteUrl| session.headers_for(url).is_some();
+        let mut public = target.own_url().into_iter();
+        if public.any(|url| is_told(url) && !url.is_confidential()) {
             return Err(Error::Unencrypted);
         }
         Ok(Self {
@@ -208,15 +209,14 @@ impl Client {
     fn ask(&self, at: &RemoteUrl, span: &Span) -> Result<Response<ureq::Body>, Failure> {
         let asked = span.to_string();
         let own = self.target.own_url();
-        let is_own = own.is_some_and(|own| at.is_same_server(own));
+        let own = own.filter(|own| at.is_same_server(own));
+        let headers = own.and_then(|own| self.session.headers_for(own));
         let send = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
             self.session.counters().request();
             let request = self.session.http().get(at.uri())?;
             let mut request = request.header(RANGE, &asked);
-            if is_own {
-                for (name, value) in self.session.headers().iter() {
-                    request = request.header(name, value);
-                }
+            for (name, value) in headers.into_iter().flat_map(Headers::iter) {
+                request = request.header(name, value);
             }
             if let Some(value) = authorization {
                 request = request.header(AUTHORIZATION, value);
@@ -224,7 +224,7 @@ impl Client {
             Ok(request.call().map_err(of_client)?)
         };
         match &self.target {
-            Target::Blob(_, access) if is_own => access.send(send),
+            Target::Blob(_, access) if own.is_some() => access.send(send),
             _ => send(None),
         }
     }

@@ -34,7 +34,8 @@ pub struct RemoteOptions {
     pub timeout: Duration,
     /// Whose certificates are accepted; by default those whom the system accepts.
     pub authorities: Option<Authorities>,
-    /// What is sent with each request.
+    /// What is sent with each request to the server of a URL that is opened. If several servers are,
+    /// [`Session::sending_headers_to`] says which one it is for.
     pub headers: Headers,
 }
 
@@ -89,6 +90,8 @@ impl fmt::Debug for Authorities {
 pub struct Session {
     shared: Arc<Shared>,
     tolerates_changes: bool,
+    /// A URL on the only server that gets the headers; `None` if each does.
+    confidant: Option<RemoteUrl>,
 }
 
 struct Shared {
@@ -123,6 +126,7 @@ impl Session {
         Self {
             shared: shared.into(),
             tolerates_changes: false,
+            confidant: None,
         }
     }
 
@@ -135,6 +139,13 @@ impl Session {
             tolerates_changes: true,
             ..self
         }
+    }
+
+    /// The same session, which sends its headers to the server of this URL only. What was said before counts.
+    #[must_use]
+    pub fn sending_headers_to(self, url: &RemoteUrl) -> Self {
+        let confidant = self.confidant.or_else(|| Some(url.clone()));
+        Self { confidant, ..self }
     }
 
     /// The same with other settings and credentials of clouds than those in the environment. It must be new.
@@ -206,7 +217,10 @@ impl Session {
     /// The scheme, host and port of a URL which is read without credentials: neither headers nor a query are sent, as
     /// either may be secret. `None` of others.
     pub fn public_origin(&self, url: &RemoteUrl) -> Option<String> {
-        self.headers().is_empty().then(|| url.origin()).flatten()
+        self.headers_for(url)
+            .is_none()
+            .then(|| url.origin())
+            .flatten()
     }
 
     /// What it has done so far.
@@ -239,8 +253,11 @@ impl Session {
         &self.shared.http
     }
 
-    pub(crate) fn headers(&self) -> &Headers {
-        &self.shared.headers
+    /// What is sent to the server of a URL; `None` if that is nothing.
+    pub(crate) fn headers_for(&self, url: &RemoteUrl) -> Option<&Headers> {
+        let is_told = |confidant: &RemoteUrl| confidant.is_same_server(url);
+        let headers = &self.shared.headers;
+        (!headers.is_empty() && self.confidant.as_ref().is_none_or(is_told)).then_some(headers)
     }
 
     pub(crate) fn limits(&self) -> &Limits {

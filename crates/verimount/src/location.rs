@@ -98,6 +98,14 @@ impl Location {
         matches!(self.0, Kind::Far(_))
     }
 
+    /// Where it is, if it is not on this machine.
+    pub(crate) fn far(&self) -> Option<&FarLocation> {
+        match &self.0 {
+            Kind::Far(far) => Some(far),
+            _ => None,
+        }
+    }
+
     /// Whether it takes long to read, so that what was read is worth keeping.
     pub(crate) fn is_slow(&self) -> bool {
         match &self.0 {

@@ -46,8 +46,8 @@ pub(crate) struct SessionArgs {
     /// system accepts
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     ca: Option<PathBuf>,
-    /// For URLs: send the headers in this file with each request, one "Name: value" on each line; they are
-    /// not sent to other servers, nor without encryption
+    /// For URLs: send the headers in this file with each request to the server of the content, one "Name: value" on each
+    /// line; they are not sent to other servers, such as those of mirrors, nor without encryption
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     header_file: Option<PathBuf>,
 }

@@ -10,6 +10,8 @@ use verimount_names::printable;
 use verimount_remote::Session;
 use verimount_serve::{CacheStatus, Origin, OriginFailure, OriginStatus};
 
+use super::FarLocation;
+
 /// How content that is not on this machine is reached, and where it is kept.
 ///
 /// Clones share connections and counters, and are closed together. So all that belongs to one mount is opened with clones of one.
@@ -32,6 +34,15 @@ impl Access {
             session: self.session.tolerating_changes(),
             ..self
         }
+    }
+
+    /// The same, which sends headers to the server of this location only, if it is on one. What was said before counts.
+    pub(crate) fn sending_headers_to(self, location: &FarLocation) -> Self {
+        let server = location.server(&self);
+        let session = server.into_iter().fold(self.session, |session, server| {
+            session.sending_headers_to(&server)
+        });
+        Self { session, ..self }
     }
 
     /// How long a read waits for what is on another machine.

@@ -55,6 +55,18 @@ impl FarLocation {
         }
     }
 
+    /// A URL on the server that gets headers which a user has given; object stores get none.
+    pub(crate) fn server(&self, access: &Access) -> Option<RemoteUrl> {
+        match self {
+            Self::Url(url) => Some(url.clone()),
+            Self::Registry(image) => {
+                let url = image.reference().repository_url(access.plain_http);
+                url.parse().ok()
+            }
+            Self::Object(_) => None,
+        }
+    }
+
     /// Where it comes from, if whoever may read it may read all that is there: a web server that wants no credentials, or a
     /// repository of a registry. Buckets may have rules for single objects.
     pub(crate) fn origin(&self, access: &Access) -> Option<ContentOrigin> {

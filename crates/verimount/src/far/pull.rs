@@ -100,7 +100,7 @@ where
 {
     let (location, file) = (image.try_into()?, file.as_ref());
     let watch = &mut options.watcher.watch();
-    let open = &options.open;
+    let open = &options.open.for_content(&location);
     let trust = open.trust(&location)?;
     if !location.is_remote() {
         let reason =

@@ -85,6 +85,7 @@ where
     let old = old.try_into()?;
     let reader = new.reader.as_deref();
     let reader = reader.ok_or_else(|| Fault::Unverified.at(&new.location))?;
+    let options = &options.for_content(&new.location);
     let folder = options.access.folder();
     let (olds, unshared) = Olds::open(&[old], reader.leaf_function(), options, &folder);
     let mut is_comparable = true;

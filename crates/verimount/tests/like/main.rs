@@ -6,6 +6,7 @@ mod pair;
 mod siblings;
 
 use std::{
+    collections::BTreeSet,
     fs,
     ops::Range,
     path::Path,
@@ -13,8 +14,8 @@ use std::{
 };
 
 use verimount::{
-    BuildOptions, Cache, Content, Location, OpenOptions, PullOptions, ReadAt, SealFormat,
-    SealOptions, UnsharedReason, build, diff,
+    BuildOptions, Cache, Content, Location, OpenOptions, PullOptions, ReadAt, RemoteOptions,
+    SealFormat, SealOptions, UnsharedReason, build, diff,
     options::{BlockSize, TreeParams},
     pull, seal,
 };
@@ -128,6 +129,39 @@ fn wrong_old_content_costs_nothing_that_the_cache_has() {
     pair.read(&content);
     pair.read(&Content::open(&*url, &options).unwrap());
     assert_eq!(fetched(&server), before);
+}
+
+/// Neither a mirror nor older content gets what is meant for the server of the content.
+#[test]
+fn headers_are_sent_to_one_server() {
+    let pair = Pair::new();
+    let absent = HttpServer::start(Vec::new(), |_, _, answer| answer.only_status(404));
+    let [there, mirror] = [pair.server(), pair.server()];
+    let old = HttpServer::honest(fs::read(pair.path("old")).unwrap());
+    let at = |server: &HttpServer| -> Location { server.url("/file").parse().unwrap() };
+    let mut remote = RemoteOptions::default();
+    remote.headers = "X-Key: secret".parse().unwrap();
+    let options = pair.options().remote(remote).like(at(&old));
+
+    pair.read(&Content::open(at(&there), &options).unwrap());
+    pull(
+        at(&there),
+        pair.path("pulled"),
+        &PullOptions::new(options.clone()),
+    )
+    .unwrap();
+    let mirrored = options.clone().mirror(at(&mirror));
+    pair.read(&Content::open(at(&absent), &mirrored).unwrap());
+    let new = Content::open(at(&there), &options).unwrap();
+    diff(at(&old), &new, &options).unwrap();
+
+    for (server, is_told) in [(there, true), (absent, true), (mirror, false), (old, false)] {
+        let requests = server.requests().into_iter();
+        let told: BTreeSet<_> = requests
+            .map(|request| request.header("x-key").is_some())
+            .collect();
+        assert_eq!(told, [is_told].into());
+    }
 }
 
 /// What is asked for if the server first says that a block which is read, and which older content does not have, has this
