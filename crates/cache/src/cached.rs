@@ -21,6 +21,8 @@ pub struct Cached<S> {
     source: S,
     object: Object,
     refreshes: AtomicBool,
+    /// What no process may remove as long as this is read.
+    _held: Vec<Object>,
 }
 
 impl<S: ReadAt> Cached<S> {
@@ -30,6 +32,16 @@ impl<S: ReadAt> Cached<S> {
             source,
             object,
             refreshes: AtomicBool::new(false),
+            _held: Vec::new(),
+        }
+    }
+
+    /// The same, which holds other objects without which what is kept is of no use.
+    #[must_use]
+    pub fn holding(self, objects: Vec<Object>) -> Self {
+        Self {
+            _held: objects,
+            ..self
         }
     }
 
@@ -157,7 +169,10 @@ impl<S: ReadAt> ReadAt for Cached<S> {
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len).min(self.size());
-        self.object.reject(granules(&(offset.min(end)..end)));
+        if !self.object.reject(granules(&(offset.min(end)..end))) {
+            // In a cache that cannot be written, what is wrong stays.
+            self.set_refreshing(true);
+        }
         self.source.distrust(offset, len);
         true
     }

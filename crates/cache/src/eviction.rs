@@ -13,7 +13,7 @@ use rustix::{
 
 use verimount_source::GRANULE;
 
-use crate::{CacheError, Key, cache::Shared, object};
+use crate::{CacheError, Key, Part, cache::Shared, object};
 
 /// The most bytes that a process writes before it looks at the size again.
 const MAX_GRANT: u64 = 8 << 20;
@@ -28,6 +28,7 @@ const MAX_FREE: u64 = 1 << 30;
 /// An object as the directory shows it.
 struct Candidate {
     name: String,
+    part: Part,
     allocated: u64,
     /// When it was last used, in nanoseconds.
     used: (i64, u64),
@@ -97,14 +98,16 @@ impl Space {
 
 fn candidates(cache: &Shared) -> Result<Vec<Candidate>, CacheError> {
     let files = cache.directory.files()?.into_iter();
-    let objects = files.filter(|(name, _)| Key::of_file_name(name).is_some());
-    Ok(objects
-        .map(|(name, stat)| Candidate {
+    let objects = files.filter_map(|(name, stat)| {
+        let (_, part) = Key::of_file_name(&name)?;
+        Some(Candidate {
             allocated: allocated(&stat),
             used: (stat.st_mtime, stat.st_mtime_nsec),
             name,
+            part,
         })
-        .collect())
+    });
+    Ok(objects.collect())
 }
 
 /// Removes objects that nobody uses, and then parts of the others, until `needed` bytes are free.
@@ -129,6 +132,8 @@ fn evict(cache: &Shared, candidates: &[Candidate], needed: u64) -> Result<u64, C
             Err(_) => used.push((candidate, file)),
         }
     }
+    // Data first: without a tree, no data can be used.
+    used.sort_by_key(|(candidate, _)| candidate.part);
     for (candidate, file) in used {
         if freed >= needed {
             break;

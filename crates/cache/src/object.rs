@@ -78,19 +78,22 @@ impl Object {
         ranges.map(move |range| range.start * GRANULE..(range.end * GRANULE).min(size))
     }
 
-    /// Drops what is here of these granules.
-    pub(crate) fn reject(&self, granules: Range<u64>) {
+    /// Drops what is here of these granules; whether that succeeded.
+    pub(crate) fn reject(&self, granules: Range<u64>) -> bool {
         self.look_up(granules.clone());
         let here = granules.filter(|granule| self.is_known(*granule));
         let rejected: Vec<u64> = here.collect();
         let count = rejected.len() as u64 * GRANULE;
         self.0.cache.counters.rejected.fetch_add(count, Relaxed);
+        let mut all = true;
         for granule in rejected {
             self.0.presence.remove(granule, &self.0.file);
             if let Err(error) = punch(&self.0.file, granule * GRANULE, GRANULE) {
                 self.0.failed("dropping what is wrong in the cache", &error);
+                all = false;
             }
         }
+        all
     }
 
     /// Whether a granule is here, as far as that is known without asking the system.

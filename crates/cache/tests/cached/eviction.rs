@@ -1,6 +1,7 @@
 use std::{fs::File, thread};
 
 use rustix::fs::{FallocateFlags, fallocate};
+use verimount_cache::{Cached, Key, Part};
 use verimount_source::ReadAt;
 use verimount_testkit::{Random, noise};
 
@@ -69,6 +70,38 @@ fn objects_that_nobody_uses_go_first() {
     assert!(kept(&contents[0]) && !kept(&contents[1]) && kept(&contents[3]));
     assert!(allocated(&cache) <= LIMIT);
     contents[0].assert_read_by(&in_use);
+}
+
+/// Data are of no use without the tree and the seal.
+#[test]
+fn data_goes_before_what_it_needs() {
+    const LIMIT: u64 = 4 << 20;
+    let folder = folder();
+    let cache = cache(folder.path(), Some(LIMIT));
+    let key = Key::new("content").unwrap();
+    let read = |part, size: usize, held| {
+        let object = cache.object(&key, part, size as u64).unwrap();
+        let cached = Cached::new(noise(size, 1), object.clone()).holding(held);
+        for start in (0..size).step_by(GRANULE as usize) {
+            let len = (size - start).min(GRANULE as usize);
+            cached
+                .read_exact_at(&mut vec![0; len], start as u64)
+                .unwrap();
+        }
+        (cached, object)
+    };
+    let (_, seal) = read(Part::Seal, 1000, Vec::new());
+    let tree = read(Part::Tree, GRANULE as usize, Vec::new());
+    let data = read(Part::Data, 12 << 20, vec![seal]);
+    assert!(cache.stats().evicted > 0);
+    for part in [Part::Seal, Part::Tree] {
+        let size = cache.existing(&key, part).unwrap().known_size().unwrap();
+        let object = cache.object(&key, part, size).unwrap();
+        object
+            .read_exact_at(&mut vec![0; size as usize], 0)
+            .unwrap();
+    }
+    drop((tree, data));
 }
 
 /// Another process has evicted it: it is missing, and not wrong.

@@ -10,7 +10,8 @@ use rustix::{
     process::geteuid,
 };
 use tempfile::TempDir;
-use verimount_testkit::{noise, skip};
+use verimount_cache::Part;
+use verimount_testkit::{flip_at, noise, skip};
 
 use crate::{Content, LARGE, cache, folder};
 
@@ -113,12 +114,16 @@ fn a_cache_that_cannot_be_written_is_read() {
     let other = Content::new(noise(1 << 20, 4));
     let written = cache(small.path(), LARGE);
     kept.assert_read_by(&kept.open(&written, &kept.server()));
+    other.assert_read_by(&other.open(&written, &other.server()));
+    flip_at(&other.file(&written), 300_000);
     drop(written);
     small.make_read_only();
     let cache = cache(small.path(), LARGE);
     let off = kept.server();
     off.switch_off();
     kept.assert_read_by(&kept.open(&cache, &off));
-    let part = verimount_cache::Part::Data;
-    assert!(cache.object(&other.key(), part, 100).is_none());
+    // What is wrong cannot be dropped, and is read from the server.
+    other.assert_read_by(&other.open(&cache, &other.server()));
+    let absent = Content::new(noise(1000, 5));
+    assert!(cache.object(&absent.key(), Part::Data, 100).is_none());
 }

@@ -72,24 +72,33 @@ impl Kept {
     /// The same seal; what is read of its tree and its data is kept. Blocks that are here of other content from its origin are
     /// taken from there.
     pub(crate) fn keep(&self, seal: OpenedSeal, origin: Option<ContentOrigin>) -> OpenedSeal {
-        keep(&self.cache, &self.key, Part::Seal, seal.head().into_owned());
-        let (tree, data) = (self.copy(Part::Tree, seal.tree()), seal.data().clone());
+        let head = keep(&self.cache, &self.key, Part::Seal, seal.head().into_owned());
+        let mut held: Vec<Object> = head.into_iter().collect();
+        let (tree, data) = (
+            self.copy(Part::Tree, seal.tree(), Vec::new()),
+            seal.data().clone(),
+        );
         // Siblings are looked for in the tree that is kept.
         let seal = seal.with_sources(data.clone(), tree.clone());
         let data = match origin {
-            Some(origin) => Siblings::of(&self.cache, &self.key, &origin).reading(seal.clone()),
+            Some(origin) => {
+                let siblings = Siblings::of(&self.cache, &self.key, &origin);
+                held.extend(siblings.list().cloned());
+                siblings.reading(seal.clone())
+            }
             None => data,
         };
-        seal.with_sources(self.copy(Part::Data, &data), tree)
+        seal.with_sources(self.copy(Part::Data, &data, held), tree)
     }
 
-    fn copy(&self, part: Part, source: &Arc<dyn ReadAt>) -> Arc<dyn ReadAt> {
+    /// A source of which what is read is kept. As long as it is read, so is what it is `held` with.
+    fn copy(&self, part: Part, source: &Arc<dyn ReadAt>, held: Vec<Object>) -> Arc<dyn ReadAt> {
         let object = match source.size() {
             0 => None,
             size => self.cache.object(&self.key, part, size),
         };
         match object {
-            Some(object) => Arc::new(Cached::new(source.clone(), object)),
+            Some(object) => Arc::new(Cached::new(source.clone(), object).holding(held)),
             None => source.clone(),
         }
     }

@@ -50,6 +50,7 @@ impl ContentOrigin {
 pub(super) struct Siblings {
     cache: Cache,
     keys: Vec<Key>,
+    list: Option<Object>,
 }
 
 impl Siblings {
@@ -58,12 +59,15 @@ impl Siblings {
         let mut siblings = Self {
             cache: cache.clone(),
             keys: Vec::new(),
+            list: None,
         };
         let Some(list) = key_of_digest(&BlobDigest::of(origin.name.as_bytes())) else {
             return siblings;
         };
         let found = kept::find(cache, &list, Part::Origin, MAX_LIST);
-        let remembered = found.map_or(Vec::new(), |(bytes, _)| bytes);
+        let (remembered, object) = found.unzip();
+        let remembered = remembered.unwrap_or_default();
+        siblings.list = object;
         let keys = str::from_utf8(&remembered).unwrap_or_default().lines();
         let keys = keys.filter_map(|line| Key::new(line).ok());
         let keys = keys.filter(|other| other != key).take(REMEMBERED - 1);
@@ -71,9 +75,14 @@ impl Siblings {
         let all = [key].into_iter().chain(&siblings.keys);
         let now: String = all.map(|key| format!("{key}\n")).collect();
         if origin.has_it && now.as_bytes() != remembered {
-            kept::keep(cache, &list, Part::Origin, now.into());
+            siblings.list = kept::keep(cache, &list, Part::Origin, now.into());
         }
         siblings
+    }
+
+    /// The list of them.
+    pub(super) fn list(&self) -> Option<&Object> {
+        self.list.as_ref()
     }
 
     /// The data of a seal that was accepted, with blocks read from siblings that have them. They are looked for when something is
