@@ -26,7 +26,7 @@ pub(crate) struct Diff {
     /// The newer one
     #[arg(value_name = "NEW", value_parser = location(), value_hint = ValueHint::AnyPath)]
     new: Location,
-    /// Print the result as JSON, with all files
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -69,6 +69,9 @@ impl Diff {
         let difference = diff(&self.old, &new, &options)?;
         if let Some(error) = &difference.unnamed {
             say(format_args!("note: not all files can be named: {error}"));
+        }
+        if !difference.names_all {
+            say(format_args!("note: there are more files than are named"));
         }
         Outcome::Good.reported(self.write(&difference))
     }

@@ -34,8 +34,8 @@ pub(crate) struct Pull {
     file: PathBuf,
     #[command(flatten)]
     trust: TrustArgs,
-    /// Another place of the same content, which is asked for what the first fails to send, or a registry sends wrong. May be given several
-    /// times
+    /// Another place of the same content, which is asked for what the first fails to send, or for all if it sends wrong bytes. May be
+    /// given several times
     #[arg(long, value_name = "LOCATION", value_parser = location())]
     mirror: Vec<Location>,
     /// File with the Merkle tree, if it is not at the end of the file or in FILE.verity

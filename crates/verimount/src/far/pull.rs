@@ -27,6 +27,7 @@ use crate::{
     opened_seal::OpenedSeal,
     place::Place,
     progress::{Watch, Watcher, watched},
+    trust::Trust,
     verify::verify_watched,
 };
 
@@ -108,9 +109,12 @@ where
         return Err(Fault::WrongPlace(reason).somewhere());
     }
     let places = places_of(location, open);
-    let there = answering(&places, &trust)?;
+    let mut there = answering(&places, &trust)?;
     let accepted = Accepted::at(there, &trust)?;
     let accepted = accepted.ok_or_else(|| Fault::Unverified.at(there.location()))?;
+    // Nothing but the place that is pinned by its name says what that is.
+    let is_free = matches!(&trust, Trust::Pinned(pins) if !pins.is_empty())
+        && there.location().named_digest().is_none();
     let mut left = &places[..];
     loop {
         let from = Places {
@@ -118,11 +122,23 @@ where
             there,
             accepted: &accepted,
         };
-        match from.copy_to(file, open, watch) {
-            // Only all of it together tells that a layer is wrong, and not where.
+        let found = match from.find(open) {
+            Err(error) if is_free && left.len() > 1 => {
+                tracing::warn!(%error, "a copy cannot be opened there: other places are asked");
+                left = &left[1..];
+                there = &left[0];
+                continue;
+            }
+            found => found?,
+        };
+        match from.copy_to(file, found, open, watch) {
+            // Only all of it together tells that something is wrong, and not where.
             Err(error) if is_wrong(&error) && left.len() > 1 => {
                 tracing::warn!(%error, "a copy is wrong there: other places are asked");
                 left = &left[1..];
+                if is_free {
+                    there = &left[0];
+                }
             }
             copied => return copied,
         }
@@ -139,7 +155,11 @@ fn places_of(location: Location, options: &OpenOptions) -> Vec<Arc<Place>> {
 }
 
 fn is_wrong(error: &Error) -> bool {
-    matches!(error.fault(), Fault::Layers(LayersError::WrongLayer { .. }))
+    let fault = error.fault();
+    matches!(
+        fault,
+        Fault::Damaged | Fault::Layers(LayersError::WrongLayer { .. })
+    )
 }
 
 /// Where content is copied from.
@@ -151,13 +171,14 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
+    /// Copies the file with the content, and that with the seal, as [`Self::find`] has found them.
     fn copy_to(
         &self,
         file: &Path,
+        (from, seal_from): (Remote, Option<Remote>),
         open: &OpenOptions,
         watch: &mut Watch<'_>,
     ) -> Result<Pulled, Error> {
-        let (from, seal_from) = self.find(open)?;
         let data = Fetched::new(file.to_owned(), from.source.size())?;
         let seal = match &seal_from {
             Some(from) => {

@@ -3,7 +3,7 @@
 //! The cache has a list for each origin: the keys of the last contents from there. Nothing in it is trusted, nor what it
 //! leads to.
 
-use std::{str, sync::Arc};
+use std::{ops::Range, str, sync::Arc};
 
 use verimount_cache::{Cache, Key, Object, Part};
 use verimount_remote::registry::BlobDigest;
@@ -21,6 +21,9 @@ use crate::{
 
 /// How many contents of an origin are remembered.
 const REMEMBERED: usize = 8;
+
+/// How many blocks are looked for at a time: their digests are in about a granule of the tree.
+const PIECE: usize = 1 << 12;
 
 /// The longest list, in bytes.
 const MAX_LIST: u64 = 2 << 10;
@@ -108,6 +111,8 @@ impl Siblings {
                 let size = function.block_size() as u64;
                 let there = data.data_ranges(0..data.size());
                 let there = there.map(|bytes| bytes.start / size..bytes.end.div_ceil(size));
+                // So that a part of the tree which is not there hides no more than its own blocks.
+                let there = there.flat_map(pieces);
                 // What cannot be found is fetched.
                 let _ = gathering.add(&leaves, Arc::new(data.clone()), there);
             }
@@ -118,6 +123,11 @@ impl Siblings {
         }
         olds
     }
+}
+
+fn pieces(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let starts = (blocks.start..blocks.end).step_by(PIECE);
+    starts.map(move |start| start..blocks.end.min(start + PIECE as u64))
 }
 
 /// The digests of content in a cache, and its data.

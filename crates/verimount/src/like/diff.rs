@@ -3,7 +3,7 @@ use std::{
     path::PathBuf,
 };
 
-use verimount_source::ReadError;
+use verimount_source::{LARGEST_STEP, ReadError};
 use verimount_tree::{Error as TreeError, FilePlace, PlaceKind};
 use verimount_verity::VerifiedReader;
 
@@ -45,6 +45,8 @@ pub struct Difference {
     /// The files of the new image whose contents have new blocks, with their paths from the root: the first 100,000. A block
     /// has the contents of several files, if they are small.
     pub files: Vec<PathBuf>,
+    /// Whether these are all of them.
+    pub names_all: bool,
     /// How many further files have nothing but metadata in new blocks, such as where their contents are now.
     pub other_files: usize,
     /// Why some of them could not be named.
@@ -92,7 +94,9 @@ where
     for Unshared { reason, .. } in unshared {
         match reason {
             UnsharedReason::OtherFunction => is_comparable = false,
-            UnsharedReason::Unusable(error) => return Err(error),
+            UnsharedReason::Unusable(error) | UnsharedReason::UsablePartly(error) => {
+                return Err(error);
+            }
         }
     }
     let fresh = missing(&olds, reader).map_err(|error| Error::read(&new.location, error))?;
@@ -104,6 +108,11 @@ where
         blocks.start * block_size..(blocks.end * block_size).min(geometry.data_size())
     };
     let asked = fresh.asked_for(block_size, geometry.tree_size());
+    let asked: Vec<u64> = asked
+        .iter()
+        .map(bytes)
+        .map(|range| range.end - range.start)
+        .collect();
     let mut difference = Difference {
         is_comparable,
         block_size,
@@ -112,13 +121,10 @@ where
         new: fresh.iter().map(bytes).collect(),
         size: geometry.data_size(),
         tree_size: geometry.tree_size(),
-        fetched: asked
-            .iter()
-            .map(bytes)
-            .map(|range| range.end - range.start)
-            .sum(),
-        requests: asked.len() as u64,
+        fetched: asked.iter().sum(),
+        requests: asked.iter().map(|len| len.div_ceil(LARGEST_STEP)).sum(),
         files: Vec::new(),
+        names_all: true,
         other_files: 0,
         unnamed: None,
     };
@@ -167,6 +173,7 @@ impl Difference {
                 false => ControlFlow::Break(()),
             }
         });
+        self.names_all = changed.files.len() < MOST_FILES;
         (self.files, self.other_files) = changed.finish();
     }
 }

@@ -111,6 +111,16 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Where it makes files.
+    pub(super) fn folder(&self) -> &'a Path {
+        self.folder
+    }
+
+    /// How many blocks were added.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// How many blocks it still has room for.
     pub(super) fn room(&self) -> u64 {
         MOST - self.count

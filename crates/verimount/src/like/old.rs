@@ -1,6 +1,13 @@
-use std::{fmt, io, ops::Range, path::Path, sync::Arc};
+use std::{
+    fmt, io,
+    ops::Range,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use verimount_source::{ReadAt, ReadError};
+use verimount_sync::Mutex;
 use verimount_verity::{LeafFunction, Leaves};
 
 use super::index::{Builder, Index};
@@ -11,17 +18,23 @@ use crate::{
 /// How many digests are read at a time.
 const READ: usize = 1 << 14;
 
-/// Older content from which nothing is used, and why.
+/// How long older content may take to be read: what is not read by then is fetched.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long older content is left alone that has taken longer, and could not be read.
+const REST: Duration = Duration::from_secs(30);
+
+/// Older content from which not everything is used, and why.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Unshared {
     /// Where it is.
     pub location: Location,
-    /// Why nothing of it is used.
+    /// Why not everything of it is used.
     pub reason: UnsharedReason,
 }
 
-/// Why nothing of older content is used.
+/// Why nothing, or not everything, of older content is used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UnsharedReason {
@@ -29,6 +42,8 @@ pub enum UnsharedReason {
     OtherFunction,
     /// It cannot be opened or has no seal, its tree cannot be read, or there is no room for what it says.
     Unusable(Error),
+    /// Its tree cannot be read to the end, or there is no room for all of it: what is known so far is used.
+    UsablePartly(Error),
 }
 
 impl fmt::Display for Unshared {
@@ -41,6 +56,9 @@ impl fmt::Display for Unshared {
             ),
             UnsharedReason::Unusable(error) => {
                 write!(f, "nothing is shared with {}: {error}", self.location)
+            }
+            UnsharedReason::UsablePartly(error) => {
+                write!(f, "only a part of {} is shared: {error}", self.location)
             }
         }
     }
@@ -58,6 +76,8 @@ struct Old {
     /// The number of its first block, counted over all contents.
     first: u64,
     data: Arc<dyn ReadAt>,
+    /// Until when it is left alone.
+    rests: Mutex<Option<Instant>>,
 }
 
 /// The number of a block, counted over all older contents.
@@ -112,7 +132,11 @@ impl<'a> Gathering<'a> {
     ) -> Result<(), IndexError> {
         debug_assert_eq!(*leaves.function(), self.function);
         let first = self.next;
-        self.contents.push(Old { first, data });
+        self.contents.push(Old {
+            first,
+            data,
+            rests: Mutex::default(),
+        });
         // With a number between them, so that no run of blocks is in two.
         self.next += leaves.count() + 1;
         let mut indexed = Ok(());
@@ -120,6 +144,26 @@ impl<'a> Gathering<'a> {
             indexed = indexed.and(self.index(leaves, blocks, first));
         }
         indexed
+    }
+
+    /// Adds all of what is at a location.
+    fn open(&mut self, location: &Location, options: &OpenOptions) -> Result<(), UnsharedReason> {
+        let (leaves, data) = find(location, options).map_err(UnsharedReason::Unusable)?;
+        if *leaves.function() != self.function {
+            return Err(UnsharedReason::OtherFunction);
+        }
+        let (all, before) = (0..leaves.count(), self.builder.count());
+        let Err(error) = self.add(&leaves, data, [all]) else {
+            return Ok(());
+        };
+        let error = match error {
+            IndexError::Tree(error) => Error::read(location, error),
+            IndexError::Room(error) => Error::io(self.builder.folder(), error),
+        };
+        Err(match self.builder.count() > before {
+            true => UnsharedReason::UsablePartly(error),
+            false => UnsharedReason::Unusable(error),
+        })
     }
 
     /// Adds the digests of blocks of content whose first block has the number `first`.
@@ -162,26 +206,32 @@ impl Olds {
         options: &OpenOptions,
         folder: &Path,
     ) -> (Self, Vec<Unshared>) {
-        let mut unshared = Vec::new();
+        let (mut used, mut unshared) = (Vec::new(), Vec::new());
         let mut gathering = Gathering::new(function.clone(), folder);
         for location in locations {
-            let added = open(location, function, options).and_then(|(leaves, data)| {
-                let all = 0..leaves.count();
-                gathering
-                    .add(&leaves, data, [all])
-                    .map_err(|error| match error {
-                        IndexError::Tree(error) => unusable(location, Error::read(location, error)),
-                        IndexError::Room(error) => unusable(location, Error::io(folder, error)),
-                    })
-            });
-            unshared.extend(added.err());
+            match gathering.open(location, options) {
+                Ok(()) => used.push(location),
+                Err(reason) => {
+                    if matches!(reason, UnsharedReason::UsablePartly(_)) {
+                        used.push(location);
+                    }
+                    unshared.push((location, reason));
+                }
+            }
         }
         let (olds, failed) = gathering.finish();
         if let Some(error) = failed {
             let again = || Error::io(folder, io::Error::new(error.kind(), error.to_string()));
-            unshared.extend(locations.iter().map(|location| unusable(location, again())));
+            // Neither the parts.
+            unshared.retain(|(_, reason)| !matches!(reason, UnsharedReason::UsablePartly(_)));
+            let used = used.into_iter();
+            unshared.extend(used.map(|location| (location, UnsharedReason::Unusable(again()))));
         }
-        (olds, unshared)
+        let unshared = unshared.into_iter().map(|(location, reason)| Unshared {
+            location: location.clone(),
+            reason,
+        });
+        (olds, unshared.collect())
     }
 
     /// What the digests are made with.
@@ -222,43 +272,36 @@ impl Olds {
     /// Those of reading.
     pub(crate) fn read(&self, at: OldBlock, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
         let number = self.contents.partition_point(|old| old.first <= at.0);
-        let Some(Old { first, data }) = number.checked_sub(1).map(|last| &self.contents[last])
-        else {
+        let Some(old) = number.checked_sub(1).map(|last| &self.contents[last]) else {
             return Err(ReadError::PastEnd {
                 offset,
                 len: buf.len(),
                 size: 0,
             });
         };
-        let start = (at.0 - first) * self.function.block_size() as u64 + offset;
-        let stored = data.size().saturating_sub(start).min(buf.len() as u64);
+        let start = (at.0 - old.first) * self.function.block_size() as u64 + offset;
+        let stored = old.data.size().saturating_sub(start).min(buf.len() as u64);
         let (stored, beyond) = buf.split_at_mut(stored as usize);
-        data.read_exact_at(stored, start)?;
+        old.read(stored, start)?;
         beyond.fill(0);
         Ok(())
     }
 }
 
-/// Opens the tree and the data of what is at `location`, if its blocks can be compared by digests of `function`.
-fn open(
-    location: &Location,
-    function: &LeafFunction,
-    options: &OpenOptions,
-) -> Result<(Leaves, Arc<dyn ReadAt>), Unshared> {
-    let (leaves, data) = find(location, options).map_err(|error| unusable(location, error))?;
-    match leaves.function() == function {
-        true => Ok((leaves, data)),
-        false => Err(Unshared {
-            location: location.clone(),
-            reason: UnsharedReason::OtherFunction,
-        }),
-    }
-}
-
-fn unusable(location: &Location, error: Error) -> Unshared {
-    Unshared {
-        location: location.clone(),
-        reason: UnsharedReason::Unusable(error),
+impl Old {
+    /// Reads it, unless that took too long and failed a short time before.
+    fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let begun = Instant::now();
+        if self.rests.lock().is_some_and(|until| begun < until) {
+            return Err(ReadError::io(offset, buf.len())(
+                io::ErrorKind::TimedOut.into(),
+            ));
+        }
+        let read = self.data.read_within(buf, offset, PATIENCE);
+        if read.is_err() && begun.elapsed() >= PATIENCE {
+            *self.rests.lock() = Some(Instant::now() + REST);
+        }
+        read
     }
 }
 
@@ -273,5 +316,56 @@ fn find(location: &Location, options: &OpenOptions) -> Result<(Leaves, Arc<dyn R
             Ok(area) => Ok((area.leaves_unverified(), area.data_unverified().clone())),
             Err(_) => Err(error),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering::SeqCst},
+        thread,
+    };
+
+    use super::*;
+
+    /// What is read in vain, and how often.
+    #[derive(Default)]
+    struct Silent(AtomicUsize);
+
+    impl ReadAt for Silent {
+        fn size(&self) -> u64 {
+            1000
+        }
+
+        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+            self.read_within(buf, offset, PATIENCE)
+        }
+
+        fn read_within(
+            &self,
+            buf: &mut [u8],
+            offset: u64,
+            patience: Duration,
+        ) -> Result<(), ReadError> {
+            self.0.fetch_add(1, SeqCst);
+            thread::sleep(patience);
+            Err(ReadError::io(offset, buf.len())(
+                io::ErrorKind::TimedOut.into(),
+            ))
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_is_waited_for_once() {
+        let silent = Arc::new(Silent::default());
+        let old = Old {
+            first: 0,
+            data: silent.clone(),
+            rests: Mutex::default(),
+        };
+        for _ in 0..100 {
+            assert!(old.read(&mut [0; 10], 0).is_err());
+        }
+        assert_eq!(silent.0.load(SeqCst), 1);
     }
 }

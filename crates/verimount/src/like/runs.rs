@@ -34,11 +34,6 @@ impl Runs {
         self.0.iter().cloned()
     }
 
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// The runs that are asked for to get these of new content: gaps are closed as long as at most [`SURPLUS`] percent more
     /// bytes come than the blocks and the tree have.
     pub(crate) fn asked_for(&self, block_size: u64, tree_size: u64) -> Self {
@@ -96,7 +91,7 @@ mod tests {
     fn neighbours_are_one_run() {
         let joined = runs(&[0..1, 1..3, 5..6, 6..6, 6..7]);
         assert_eq!(joined.0, [0..3, 5..7]);
-        assert_eq!((joined.blocks(), joined.len()), (5, 2));
+        assert_eq!((joined.blocks(), joined.iter().count()), (5, 2));
     }
 
     #[test]

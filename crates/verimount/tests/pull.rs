@@ -1,0 +1,92 @@
+//! Copying content from several places, of which some fail or are wrong.
+
+#![cfg(feature = "remote")]
+
+use std::{fs, net::TcpListener};
+
+use tempfile::TempDir;
+use verimount::{
+    FileDigest, Identity, Location, OpenOptions, PullOptions, SealOptions, pull, seal,
+};
+use verimount_testkit::{HttpServer, noise};
+
+/// A sealed file, and where it is copied to.
+struct Sealed {
+    folder: TempDir,
+    bytes: Vec<u8>,
+    digest: FileDigest,
+}
+
+impl Sealed {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, noise(3_000_000, 1)).unwrap();
+        let sealed = seal(&file, &SealOptions::new().append(true)).unwrap();
+        let Identity::FileDigest(digest) = sealed.identity else {
+            unreachable!()
+        };
+        let bytes = fs::read(file).unwrap();
+        Self {
+            folder,
+            bytes,
+            digest,
+        }
+    }
+
+    /// Copies it from the first of these places, of which the others are mirrors.
+    fn is_copied_from(&self, places: &[String]) -> bool {
+        let at = |url: &String| -> Location { url.parse().unwrap() };
+        let options = OpenOptions::new().digest(self.digest);
+        let options = places[1..]
+            .iter()
+            .map(at)
+            .fold(options, OpenOptions::mirror);
+        let copy = self.folder.path().join("copy");
+        let pulled = pull(at(&places[0]), &copy, &PullOptions::new(options));
+        pulled.is_ok() && fs::read(copy).unwrap() == self.bytes
+    }
+
+    fn server(&self) -> HttpServer {
+        HttpServer::honest(self.bytes.clone())
+    }
+}
+
+/// The URL of a server that refuses connections.
+fn gone() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}/file", listener.local_addr().unwrap())
+}
+
+#[test]
+fn the_first_place_may_be_gone() {
+    let sealed = Sealed::new();
+    let server = sealed.server();
+    assert!(!sealed.is_copied_from(&[gone(), gone()]));
+    assert!(sealed.is_copied_from(&[gone(), gone(), server.url("/file")]));
+}
+
+#[test]
+fn the_first_place_may_have_wrong_bytes() {
+    let sealed = Sealed::new();
+    let mut wrong = sealed.bytes.clone();
+    wrong[1_000_000] ^= 1;
+    let (wrong, right) = (HttpServer::honest(wrong), sealed.server());
+    let [wrong, right] = [wrong, right].map(|server| (server.url("/file"), server));
+    assert!(!sealed.is_copied_from(&[wrong.0.clone()]));
+    assert!(sealed.is_copied_from(&[wrong.0, right.0]));
+}
+
+/// A server that takes connections and says nothing.
+#[test]
+fn a_mirror_may_say_nothing() {
+    let sealed = Sealed::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("http://{}/file", silent.local_addr().unwrap());
+    let first = HttpServer::start(sealed.bytes.clone(), |number, _, answer| match number {
+        0..3 => answer,
+        _ => answer.only_status(500),
+    });
+    let right = sealed.server();
+    assert!(sealed.is_copied_from(&[first.url("/file"), silent, right.url("/file")]));
+}
