@@ -1,6 +1,6 @@
 use std::error::Error as _;
 
-use verimount::{Error, ErrorKind, volume::VolumeError};
+use verimount::{Error, ErrorKind, Location, volume::VolumeError};
 
 /// What to do about an error, in the terms of the command line. It continues the error's own text, and
 /// begins with its punctuation.
@@ -25,6 +25,9 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
             ": it is another version, it was replaced, or that is not its digest or key; verimount info {at} shows \
              what it is"
         ),
+        ErrorKind::NotFound if is_path_like_url(error) => {
+            "; of URLs, those of http, https, oci, s3, gs and az are read".to_owned()
+        }
         ErrorKind::DeviceNotTrusted => {
             format!(": give its digest, too: --device {at}@DIGEST, as whoever made it tells")
         }
@@ -40,6 +43,13 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
         ErrorKind::WouldLose => " (--strict)".to_owned(),
         _ => return None,
     })
+}
+
+/// Whether it is about a path that begins as the URLs of some program do.
+fn is_path_like_url(error: &Error) -> bool {
+    let is_path = |at: &&Location| at.path().is_some();
+    let path = error.location().filter(is_path);
+    path.is_some_and(|at| at.to_string().contains("://"))
 }
 
 fn is_of_volume(error: &Error) -> bool {

@@ -206,22 +206,6 @@ pub(crate) fn begins_with(text: &str, beginning: &str) -> bool {
     start.is_some_and(|start| start.eq_ignore_ascii_case(beginning))
 }
 
-/// Whether a text begins as a URL of any scheme does (RFC 3986, section 3.1).
-fn names_scheme(text: &str) -> bool {
-    let is_allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-    text.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-            && scheme.as_bytes().iter().all(is_allowed)
-    })
-}
-
-fn unknown_scheme(text: &str) -> LocationError {
-    let schemes = SCHEMES.join(", ");
-    LocationError(format!(
-        "URLs of this kind cannot be read, only {schemes}; a file of this name is ./{text}"
-    ))
-}
-
 /// Why a text is not a [`Location`]: it begins like a URL, a name in a registry or of an object, but is none that can be
 /// used, or this library was built without the feature for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -232,11 +216,10 @@ impl TryFrom<&OsStr> for Location {
     type Error = LocationError;
 
     fn try_from(text: &OsStr) -> Result<Self, LocationError> {
-        let is_far = |text: &str| SCHEMES.iter().any(|scheme| begins_with(text, scheme));
-        Ok(Self(match text.to_str() {
-            Some(name) if is_far(name) => Kind::Far(FarLocation::parse(name)?),
-            Some(name) if names_scheme(name) => return Err(unknown_scheme(name)),
-            _ => Kind::Path(text.into()),
+        let is_far = |text: &&str| SCHEMES.iter().any(|scheme| begins_with(text, scheme));
+        Ok(Self(match text.to_str().filter(is_far) {
+            Some(name) => Kind::Far(FarLocation::parse(name)?),
+            None => Kind::Path(text.into()),
         }))
     }
 }
