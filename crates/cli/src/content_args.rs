@@ -50,6 +50,7 @@ impl ContentArgs {
         let options = self.trust.apply(self.registry.apply(options), location)?;
         let content = Content::open(location, &options)?;
         say_unshared(content.unshared());
+        self.mirrors.say_missing();
         if content.has_unused_seal() {
             say(format_args!(
                 "note: {location} is sealed, but nothing of it is checked: to have it checked, give no \

@@ -1,7 +1,7 @@
 use clap::{Args, ValueHint};
-use verimount::{Location, OpenOptions, sandbox::Sandbox};
+use verimount::{Location, OpenOptions, printable, sandbox::Sandbox};
 
-use crate::options::location;
+use crate::{message::say, options::location};
 
 /// Other places of the same content.
 #[derive(Args, Default)]
@@ -22,6 +22,17 @@ impl MirrorArgs {
     pub(crate) fn apply(&self, options: OpenOptions) -> OpenOptions {
         let mirrors = self.mirror.iter();
         mirrors.fold(options.repair(self.repair), OpenOptions::mirror)
+    }
+
+    /// Says which of those on this machine do not exist: nothing else would, until something is needed from there.
+    pub(crate) fn say_missing(&self) {
+        let paths = self.mirror.iter().filter_map(Location::path);
+        for path in paths.filter(|path| !path.exists()) {
+            let path = printable(path);
+            say(format_args!(
+                "note: {path} does not exist: nothing comes from this mirror"
+            ));
+        }
     }
 
     /// Where they are.
