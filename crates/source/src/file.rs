@@ -46,7 +46,7 @@ impl FileSource {
     /// # Errors
     /// As `fstat` and `lseek`; [`io::ErrorKind::IsADirectory`] for a directory, and
     /// [`io::ErrorKind::InvalidInput`] for anything else but a regular file or block device.
-    pub fn new(mut file: File) -> io::Result<Self> {
+    pub fn new(file: File) -> io::Result<Self> {
         let file_type = file.metadata()?.file_type();
         if file_type.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
@@ -55,8 +55,7 @@ impl FileSource {
             let reason = "it is neither a regular file nor a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
-        // The metadata of a block device has no length, but seeking finds its end.
-        let size = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
+        let size = stored_size(&file)?;
         Ok(Self {
             file,
             direct: None,
@@ -85,6 +84,11 @@ impl FileSource {
         &self.file
     }
 
+    /// Whether it is still as long as when it was opened.
+    pub(crate) fn is_unchanged_in_size(&self) -> io::Result<bool> {
+        Ok(stored_size(&self.file)? == self.size)
+    }
+
     /// Fills the beginning of `buf` without the page cache, with whole pages or nothing; gives the
     /// number of bytes. After a failure the ordinary read follows, and reports the reason.
     fn read_direct(&self, buf: &mut [u8], offset: u64) -> usize {
@@ -107,6 +111,11 @@ impl FileSource {
         // Without permission to ask, assume that nothing is cached.
         cached_pages(&self.file, offset, len).is_ok_and(|cached| cached > len / PAGE / 2)
     }
+}
+
+/// The metadata of a block device has no length, but seeking finds its end.
+fn stored_size(mut file: &File) -> io::Result<u64> {
+    io::Seek::seek(&mut file, io::SeekFrom::End(0))
 }
 
 fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {

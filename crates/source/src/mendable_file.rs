@@ -59,6 +59,10 @@ impl ReadAt for MendableFile {
         if is_read && stored == right {
             return Ok(());
         }
+        // Whoever has made it shorter or longer is putting other content there, which these bytes do not belong to.
+        if !self.0.is_unchanged_in_size()? {
+            return Err(io::Error::other("its size has changed since it was opened"));
+        }
         write_all_dsync(self.0.file(), right, offset)
     }
 }
@@ -81,6 +85,21 @@ mod tests {
         let mut buf = [0; 100];
         mendable.read_exact_at(&mut buf, 0).unwrap();
         assert_eq!(buf, *expected);
+    }
+
+    #[test]
+    fn a_file_of_another_size_by_now_is_left_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [1; 100]).unwrap();
+        let mendable = MendableFile::open(file.path()).unwrap();
+        for other in [[3; 20].as_slice(), &[3; 200], &[]] {
+            // In place, as by `cp`.
+            fs::write(file.path(), other).unwrap();
+            for offset in [0, 50] {
+                assert!(mendable.mend(offset, &[2; 50]).is_err());
+                assert_eq!(fs::read(file.path()).unwrap(), other);
+            }
+        }
     }
 
     #[test]
