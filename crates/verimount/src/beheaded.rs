@@ -22,7 +22,7 @@ pub(crate) fn beheaded(
         return None;
     }
     if place.is_mended() {
-        mend_end(&found, &*end_at, place.location());
+        place.had_damaged_end(mend_end(&found, &*end_at, place.location()));
     }
     Some(OpenedSeal::FsVerity(found))
 }
@@ -55,17 +55,20 @@ fn is_its_content(found: &Sealed) -> bool {
     reader.size() > 0 && places.into_iter().any(is_right)
 }
 
-/// Replaces what follows the tree. A signature is no part of what is verified, so a seal that has one stays as it is.
-fn mend_end(found: &Sealed, file: &dyn ReadAt, at: &Location) {
+/// Replaces what follows the tree; whether that was possible. A signature is no part of what is verified, so a seal that has
+/// one stays as it is.
+fn mend_end(found: &Sealed, file: &dyn ReadAt, at: &Location) -> bool {
     if !matches!(found.signature(), Ok(None)) {
         tracing::warn!(place = %at, "the end of the seal there has a signature, and is not repaired");
-        return;
+        return false;
     }
     let mended = found.end().map_err(std::io::Error::other);
-    match mended.and_then(|(offset, end)| file.mend(offset, &end)) {
+    let mended = mended.and_then(|(offset, end)| file.mend(offset, &end));
+    match &mended {
         Ok(()) => tracing::warn!(place = %at, "the end of the seal was repaired there"),
         Err(error) => {
             tracing::warn!(place = %at, %error, "the end of the seal there cannot be repaired");
         }
     }
+    mended.is_ok()
 }

@@ -37,6 +37,7 @@ pub(crate) struct MirroredContent {
     pub(crate) mirrors: Arc<Mirrors>,
     /// The seal whose data and tree are read from the first place only.
     first: OpenedSeal,
+    first_place: Arc<Place>,
     /// Why the first place could not be opened.
     first_error: Arc<Mutex<Option<Error>>>,
     /// Whether what is wrong is replaced on this machine.
@@ -57,20 +58,23 @@ impl MirroredContent {
     /// A reader of the first place alone, and whether only the end of its seal was damaged, and was repaired.
     ///
     /// # Errors
-    /// The first time, why it could not be opened.
+    /// The first time, why it could not be opened, unless it can be now.
     pub(crate) fn first_alone(&self, at: &Location) -> Result<(VerifiedReader, bool), Error> {
         let error = self.first_error.lock().take();
-        let was_opened = error.is_none();
-        // What could be repaired opens now.
+        let had_bad_end = match error {
+            Some(error) if !self.opens_now() => return Err(error),
+            Some(_) => self.first_place.end_is_repaired().is_some(),
+            None => false,
+        };
+        let (seal, options) = (self.first.clone(), VerifyOptions::default());
+        let reader = Accepted::reader(at, seal, options)?;
+        Ok((reader, had_bad_end))
+    }
+
+    /// Whether others can open the first place now, too: it was repaired, or can be reached again.
+    fn opens_now(&self) -> bool {
         let opens = || self.first.data().read_exact_at(&mut [0], 0).is_ok();
-        match error {
-            Some(error) if !self.repairs || !opens() => Err(error),
-            _ => {
-                let (seal, options) = (self.first.clone(), VerifyOptions::default());
-                let reader = Accepted::reader(at, seal, options)?;
-                Ok((reader, !was_opened))
-            }
-        }
+        self.repairs && opens() && self.first_place.end_is_repaired() != Some(false)
     }
 
     /// The same origin, which is closed with the places.
@@ -122,6 +126,7 @@ pub(crate) fn open_mirrored(
     let origin = origin_of_all(&places, &accepted);
     let origin = origin.map(|origin| origin.if_found(found.place == Some(0)));
     let accepted = accepted.only(&found.seal);
+    let first_place = places[0].clone();
     let copies = places.into_iter().enumerate().map(|(number, place)| {
         let is_kept = !keeps_all && place.is_slow();
         let (accepted, seal) = (accepted.clone(), found.seal.clone());
@@ -154,6 +159,7 @@ pub(crate) fn open_mirrored(
         stored: found.stored,
         mirrored: Some(MirroredContent {
             first: copies[0].clone(),
+            first_place,
             first_error: Arc::new(Mutex::new(found.errors.into_iter().next().flatten())),
             repairs: options.repair,
             mirrors,

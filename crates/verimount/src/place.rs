@@ -28,6 +28,8 @@ pub(crate) struct Place {
     page_cache: bool,
     /// What the registry says of an image in it, once that was asked for.
     manifest: OnceLock<Manifest>,
+    /// Whether the end of the seal could be repaired, once it was found damaged.
+    end_is_repaired: OnceLock<bool>,
 }
 
 impl Place {
@@ -42,6 +44,7 @@ impl Place {
             is_mended: options.repair && !options.mirrors.is_empty(),
             page_cache: options.page_cache,
             manifest: OnceLock::new(),
+            end_is_repaired: OnceLock::new(),
         }
     }
 
@@ -127,6 +130,16 @@ impl Place {
     /// Whether what is wrong in its files is replaced.
     pub(crate) fn is_mended(&self) -> bool {
         self.is_mended
+    }
+
+    /// The end of the seal there was damaged, and is now repaired or not.
+    pub(crate) fn had_damaged_end(&self, is_repaired: bool) {
+        self.end_is_repaired.get_or_init(|| is_repaired);
+    }
+
+    /// Whether the end of the seal there was repaired; `None` if it was not found damaged.
+    pub(crate) fn end_is_repaired(&self) -> Option<bool> {
+        self.end_is_repaired.get().copied()
     }
 
     /// Whether nobody has said where the seal is.

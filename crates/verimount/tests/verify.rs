@@ -9,8 +9,8 @@ use std::{
 };
 
 use verimount::{
-    BuildOptions, Content, FileDigest, Identity, ImageFormat, OpenOptions, Report, RomfsOptions,
-    SealOptions, VerifyOptions, build, seal,
+    BuildOptions, Content, ErrorKind, FileDigest, Identity, ImageFormat, Location, OpenOptions,
+    ReadAt, ReadError, Report, RomfsOptions, SealOptions, VerifyOptions, build, seal,
 };
 use verimount_testkit::{
     RomfsImage, World, flip_at, noise, overwrite, position_of, random_numbers, seed,
@@ -344,4 +344,54 @@ fn any_file_is_verified_not_only_images() {
             assert!(bad[0].files.is_empty());
         }
     }
+}
+
+/// A file that nobody may write.
+struct Unwritable(Vec<u8>);
+
+impl ReadAt for Unwritable {
+    fn size(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        buf.copy_from_slice(&self.0[offset as usize..][..buf.len()]);
+        Ok(())
+    }
+}
+
+/// A sealed file, and options that repair from it.
+fn good_copy(world: &World) -> (PathBuf, OpenOptions) {
+    let good = world.write("good", noise(100_000, 1));
+    let made = seal(&good, &SealOptions::new().append(true)).unwrap();
+    let Identity::FileDigest(digest) = made.identity else {
+        unreachable!("it is a seal of fs-verity")
+    };
+    let options = OpenOptions::new().digest(digest).mirror(&good).repair(true);
+    (good, options)
+}
+
+#[test]
+fn an_end_of_a_seal_that_cannot_be_repaired_stays_bad() {
+    let world = World::new();
+    let (good, options) = good_copy(&world);
+    let mut bytes = fs::read(&good).unwrap();
+    let descriptor = bytes.len() - BLOCK as usize;
+    bytes[descriptor + 20] ^= 1;
+    let location = Location::source("file", Unwritable(bytes));
+    let content = Content::open(location, &options).unwrap();
+    let error = content.verify(&VerifyOptions::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WrongContent, "{error}");
+}
+
+#[test]
+fn what_can_be_reached_again_counts_as_nothing_repaired() {
+    let world = World::new();
+    let (good, options) = good_copy(&world);
+    let file = world.path("file");
+    let content = Content::open(&file, &options).unwrap();
+    fs::copy(&good, &file).unwrap();
+    let report = content.verify(&VerifyOptions::new()).unwrap();
+    assert!(report.is_good());
+    assert_eq!(report.repaired, None);
 }
