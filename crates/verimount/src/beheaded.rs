@@ -1,9 +1,9 @@
 //! Content whose seal is known from elsewhere, at a place where its descriptor is damaged.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use verimount_source::ReadAt;
-use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
+use verimount_verity::{DESCRIPTOR_SIZE, Sealed, Trust, VerifiedReader, VerifyOptions};
 
 use crate::{Location, opened_seal::OpenedSeal, place::Place};
 
@@ -55,15 +55,17 @@ fn is_its_content(found: &Sealed) -> bool {
     reader.size() > 0 && places.into_iter().any(is_right)
 }
 
-/// Replaces what follows the tree; whether that was possible. A signature is no part of what is verified, so a seal that has
-/// one stays as it is.
+/// Replaces a damaged descriptor; whether that was possible. A signature is no part of what is verified, so a seal that has
+/// one, here or where it is known from, stays as it is.
 fn mend_end(found: &Sealed, file: &dyn ReadAt, at: &Location) -> bool {
-    if !matches!(found.signature(), Ok(None)) {
-        tracing::warn!(place = %at, "the end of the seal there has a signature, and is not repaired");
-        return false;
-    }
-    let mended = found.end().map_err(std::io::Error::other);
-    let mended = mended.and_then(|(offset, end)| file.mend(offset, &end));
+    let mended = found.end().map_err(io::Error::other);
+    let mended = mended.and_then(|(offset, end)| {
+        let is_signed = !matches!(found.signature(), Ok(None));
+        if is_signed || !is_unsigned(file, offset, &end)? {
+            return Err(io::Error::other("it has a signature, or may have had one"));
+        }
+        file.mend(offset, &end)
+    });
     match &mended {
         Ok(()) => tracing::warn!(place = %at, "the end of the seal was repaired there"),
         Err(error) => {
@@ -71,4 +73,13 @@ fn mend_end(found: &Sealed, file: &dyn ReadAt, at: &Location) -> bool {
         }
     }
     mended.is_ok()
+}
+
+/// Whether what is stored behind the descriptor says that no signature follows it. The size of the file does not tell: a short
+/// one fits into the same block.
+fn is_unsigned(file: &dyn ReadAt, offset: u64, unsigned: &[u8]) -> io::Result<bool> {
+    let mut stored = vec![0; unsigned.len()];
+    file.read_exact_at(&mut stored, offset)
+        .map_err(io::Error::other)?;
+    Ok(stored[DESCRIPTOR_SIZE..] == unsigned[DESCRIPTOR_SIZE..])
 }

@@ -44,6 +44,22 @@ fn a_file_and_its_tree_are_repaired() {
     verimount(args!["verify", &file, "--digest", &digest]).succeeds_quietly();
 }
 
+/// Nobody else has it.
+#[test]
+fn a_signature_outlives_a_damaged_descriptor() {
+    let world = World::new();
+    let (file, copy) = (world.sealed_image("file"), world.sealed_image("copy"));
+    let digest = verimount(args!["verify", &copy, "--json"]).json()["digest"].clone();
+    let (_, key) = world.keys("signer");
+    verimount(args!["sign", &file, "--key", &key]).succeeds();
+    flip_at(&file, fs::metadata(&file).unwrap().len() - 4000);
+    let before = fs::read(&file).unwrap();
+    let digest = digest.as_str().unwrap();
+    let repair = args!["verify", &file, "--digest", digest, "--repair-from", &copy];
+    verimount(repair).fails_saying("corrupt");
+    assert!(fs::read(&file).unwrap() == before);
+}
+
 #[test]
 fn what_is_bad_in_a_file_is_bad_whatever_its_mirrors_have() {
     let world = World::new();
