@@ -1,5 +1,5 @@
 use std::{
-    io,
+    io, iter,
     ops::Range,
     sync::{
         Arc,
@@ -17,7 +17,7 @@ use verimount_sync::Mutex;
 use crate::{
     Mirrors,
     blame::{Blame, STRIKES},
-    given::{Given, Giver},
+    given::{Given, Giver, Piece},
     repairs::Job,
 };
 
@@ -26,6 +26,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The size in bytes of the smallest part in which a near place is asked that has failed: a block of most disks and seals.
+const SMALLEST: u64 = 4096;
 
 /// A part of content that is in several [places](Mirrors).
 #[derive(Debug)]
@@ -43,6 +46,21 @@ pub(crate) struct Shared {
     blame: Mutex<Blame>,
     /// Whether there is any: most reads need not look.
     is_any_blamed: AtomicBool,
+}
+
+/// What cannot be read at a place, and why.
+type Unread = (Range<u64>, ReadError);
+
+/// What a read was answered with.
+enum Answer {
+    /// All of it, by this place.
+    All(usize),
+    /// All but `rest`, by this place; `order` are the others that may have that.
+    Partly {
+        place: usize,
+        rest: Vec<Unread>,
+        order: Vec<usize>,
+    },
 }
 
 impl Mirrored {
@@ -71,37 +89,54 @@ impl Mirrored {
         }
     }
 
-    /// Reads what all places have alike, as far as that is known, from the best of them, or else from any. Returns which one
-    /// that was.
+    /// Reads what all places have alike, as far as that is known, from the best of them, or else from any. Returns which part
+    /// came from which.
     fn read_piece(
         &self,
         buf: &mut [u8],
         offset: u64,
         strikes: &[u8],
         deadline: Instant,
-    ) -> Result<Giver, ReadError> {
-        let read = self.read_best(buf, offset, strikes, deadline);
-        read.map(Giver::Place).or_else(|error| {
-            // So that who verifies it tells what is wrong, and not only that others cannot be reached.
-            let struck = (0..strikes.len()).filter(|place| strikes[*place] >= STRIKES);
-            let mut copies = struck.map(|place| &self.shared.copies[place]);
-            match copies.any(|copy| copy.read_exact_at(buf, offset).is_ok()) {
-                true => Ok(Giver::LastResort),
-                false => Err(error),
+    ) -> Result<Vec<Piece>, ReadError> {
+        let mut pieces = Vec::new();
+        let whole = offset..offset + buf.len() as u64;
+        let mut left = vec![(whole, self.order(strikes), None)];
+        while let Some((range, order, error)) = left.pop() {
+            let part = part_of(buf, offset, &range);
+            let read = match error.filter(|_| order.is_empty()) {
+                Some(error) => Err(error),
+                None => self.read_best(part, &range, order, deadline),
+            };
+            match read {
+                Ok(Answer::All(place)) => pieces.push((range, Giver::Place(place))),
+                Ok(Answer::Partly { place, rest, order }) => {
+                    let read = without(&range, &rest).into_iter();
+                    pieces.extend(read.map(|range| (range, Giver::Place(place))));
+                    let rest = rest.into_iter();
+                    left.extend(rest.map(|(range, error)| (range, order.clone(), Some(error))));
+                }
+                Err(error) => {
+                    // So that who verifies it tells what is wrong, and not only that others cannot be reached.
+                    let struck = (0..strikes.len()).filter(|place| strikes[*place] >= STRIKES);
+                    let mut copies = struck.map(|place| &self.shared.copies[place]);
+                    if !copies.any(|copy| copy.read_exact_at(part, range.start).is_ok()) {
+                        return Err(error);
+                    }
+                    pieces.push((range, Giver::LastResort));
+                }
             }
-        })
+        }
+        Ok(pieces)
     }
 
-    /// The same, from places that may have it right.
+    /// The same, from places that may have it right, in this order. Ends when one has answered, as far as it can.
     fn read_best(
         &self,
         buf: &mut [u8],
-        offset: u64,
-        strikes: &[u8],
+        range: &Range<u64>,
+        mut order: Vec<usize>,
         deadline: Instant,
-    ) -> Result<usize, ReadError> {
-        let range = offset..offset + buf.len() as u64;
-        let mut order = self.order(strikes);
+    ) -> Result<Answer, ReadError> {
         let mut pause = FIRST_PAUSE;
         // Those that are well, then those that rest, and then all of them again and again.
         let mut asks_resting = false;
@@ -115,13 +150,23 @@ impl Mirrored {
                 if !asks_resting && !at.is_well_again(copy) {
                     continue;
                 }
-                match at.read(copy, buf, offset) {
-                    Ok(()) => return Ok(place),
-                    Err(error) => last = Some(error),
+                let error = match at.read(copy, buf, range.start) {
+                    Ok(()) => return Ok(Answer::All(place)),
+                    Err(error) => error,
+                };
+                if !at.is_near() {
+                    last = Some(error);
+                    continue;
                 }
-                if at.is_near() {
-                    gone.push(place);
-                    self.blame(&range, place);
+                gone.push(place);
+                let mut rest = self.read_in_halves(place, buf, range, error, deadline);
+                rest.iter().for_each(|(range, _)| self.blame(range, place));
+                match rest.pop_if(|(failed, _)| failed == range) {
+                    Some((_, error)) => last = Some(error),
+                    None => {
+                        order.retain(|place| !gone.contains(place));
+                        return Ok(Answer::Partly { place, rest, order });
+                    }
                 }
             }
             order.retain(|place| !gone.contains(place));
@@ -136,6 +181,39 @@ impl Mirrored {
                 _ => asks_resting = true,
             }
         }
+    }
+
+    /// Reads a range at a near place where it could not be read as a whole, in halves, and these in halves. Returns what
+    /// cannot be read there, in order.
+    fn read_in_halves(
+        &self,
+        place: usize,
+        buf: &mut [u8],
+        range: &Range<u64>,
+        error: ReadError,
+        deadline: Instant,
+    ) -> Vec<Unread> {
+        let copy = &self.shared.copies[place];
+        let mut failed: Vec<Unread> = Vec::new();
+        let mut left = Vec::new();
+        let mut next = Some((range.clone(), error));
+        while let Some((part, error)) = next {
+            // A disk may try for seconds to read a bad sector.
+            if part.end - part.start > SMALLEST && Instant::now() < deadline {
+                left.extend(halves(&part).into_iter().rev());
+            } else {
+                match failed.last_mut().filter(|(last, _)| last.end == part.start) {
+                    Some((last, _)) => last.end = part.end,
+                    None => failed.push((part, error)),
+                }
+            }
+            next = iter::from_fn(|| left.pop()).find_map(|part: Range<u64>| {
+                let part_buf = part_of(buf, range.start, &part);
+                let read = copy.read_exact_at(part_buf, part.start);
+                read.err().map(|error| (part, error))
+            });
+        }
+        failed
     }
 
     /// In which order places are asked for a range: those with fewer strikes first, and none with too many, unless all have.
@@ -170,6 +248,31 @@ impl Mirrored {
             hint(copy);
         }
     }
+}
+
+/// The bytes of a range in a buffer that begins at `offset`.
+fn part_of<'b>(buf: &'b mut [u8], offset: u64, range: &Range<u64>) -> &'b mut [u8] {
+    &mut buf[(range.start - offset) as usize..(range.end - offset) as usize]
+}
+
+/// A range of more than [`SMALLEST`] bytes, in two parts that meet at a multiple of that.
+fn halves(range: &Range<u64>) -> [Range<u64>; 2] {
+    let half = range.start + (range.end - range.start) / 2;
+    let below = half - half % SMALLEST;
+    let middle = match below > range.start {
+        true => below,
+        false => below + SMALLEST,
+    };
+    [range.start..middle, middle..range.end]
+}
+
+/// What is left of a range without what could not be read, which is in order.
+fn without(range: &Range<u64>, unread: &[Unread]) -> Vec<Range<u64>> {
+    let starts = iter::once(range.start).chain(unread.iter().map(|(hole, _)| hole.end));
+    let ends = unread.iter().map(|(hole, _)| hole.start);
+    let parts = starts.zip(ends.chain(iter::once(range.end)));
+    let parts = parts.map(|(start, end)| start..end);
+    parts.filter(|part| !part.is_empty()).collect()
 }
 
 impl Shared {
@@ -212,8 +315,7 @@ impl ReadAt for Mirrored {
         while at < end {
             let (until, strikes) = self.strikes(&(at..end));
             let (now, later) = rest.split_at_mut((until - at) as usize);
-            let giver = self.read_piece(now, at, &strikes, deadline)?;
-            pieces.push((at..until, giver));
+            pieces.extend(self.read_piece(now, at, &strikes, deadline)?);
             (at, rest) = (until, later);
         }
         let is_healed = |giver: Giver| matches!(giver, Giver::Place(1..));

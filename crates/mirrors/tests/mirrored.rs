@@ -21,6 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 struct Copy {
     bytes: Mutex<Vec<u8>>,
     fails: AtomicBool,
+    /// Reads of any of these bytes fail.
+    unreadable: Mutex<Vec<usize>>,
     asked: AtomicUsize,
 }
 
@@ -29,6 +31,7 @@ impl Copy {
         Arc::new(Self {
             bytes: Mutex::new(noise(SIZE, 1)),
             fails: AtomicBool::new(false),
+            unreadable: Mutex::default(),
             asked: AtomicUsize::new(0),
         })
     }
@@ -51,7 +54,9 @@ impl ReadAt for Copy {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         self.asked.fetch_add(1, SeqCst);
-        if self.fails.load(SeqCst) {
+        let range = offset as usize..offset as usize + buf.len();
+        let is_bad = self.unreadable.lock().iter().any(|at| range.contains(at));
+        if is_bad || self.fails.load(SeqCst) {
             let error = io::Error::other("it is to fail");
             return Err(ReadError::io(offset, buf.len())(error));
         }
@@ -203,6 +208,57 @@ fn a_wrong_place_is_asked_again_if_it_was_blamed_for_another() {
     source.read_exact_at(&mut [0; 1000], 0).unwrap();
     assert!(source.distrust(0, 1000));
     read(&source, 0..1000).unwrap();
+}
+
+/// Both are in what one read is for.
+#[test]
+fn what_cannot_be_read_in_one_block_is_read_in_the_others() {
+    let copies = [Copy::new(), Copy::new(), Copy::new()];
+    *copies[0].unreadable.lock() = vec![12_288, 50_000];
+    *copies[1].unreadable.lock() = vec![20_480];
+    *copies[2].unreadable.lock() = (0..SIZE).step_by(1000).collect();
+    let places = ["a", "b", "c"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    read(&source, 0..SIZE).unwrap();
+    mirrors.finish_repairs();
+    let stats = mirrors.stats();
+    // Only the blocks that cannot be read are replaced.
+    assert_eq!(of(&stats, |place| place.bytes_mended), [8192, 0, 0]);
+}
+
+#[test]
+fn a_block_that_can_be_read_nowhere_fails_and_the_others_do_not() {
+    let copies = [Copy::new(), Copy::new()];
+    *copies[0].unreadable.lock() = vec![40_960];
+    *copies[1].unreadable.lock() = vec![20_480, 40_961];
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    assert!(matches!(read(&source, 0..SIZE), Err(Some(_))));
+    read(&source, 0..40_000).unwrap();
+    read(&source, 46_000..SIZE).unwrap();
+    // Wrong bytes are told of rather than that they cannot be read elsewhere.
+    copies[0].unreadable.lock().clear();
+    copies[0].damage(40_960..40_961);
+    for _ in 0..3 {
+        assert!(matches!(read(&source, 40_000..50_000), Err(None)));
+    }
+}
+
+/// At most two requests for each block of 4 KiB, and another place is asked for all of it at once.
+#[test]
+fn a_place_that_cannot_be_read_at_all_is_not_asked_without_end() {
+    let copies = [Copy::new(), Copy::new()];
+    copies[0].set_failing(true);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    read(&source, 0..SIZE).unwrap();
+    assert!(copies[0].asked.load(SeqCst) <= 2 * SIZE.div_ceil(4096));
+    assert_eq!(copies[1].asked.load(SeqCst), 1);
+    copies[1].set_failing(true);
+    assert!(matches!(read(&source, 0..SIZE), Err(Some(_))));
+    assert!(copies[0].asked.load(SeqCst) <= 4 * SIZE.div_ceil(4096));
+    assert!(copies[1].asked.load(SeqCst) <= 1 + 2 * SIZE.div_ceil(4096));
 }
 
 #[test]
