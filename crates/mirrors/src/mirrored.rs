@@ -27,6 +27,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The error of the system for writing what was opened to be read; it has no kind.
+const EBADF: i32 = 9;
+
 /// The size in bytes of the smallest part in which a near place is asked that has failed: a block of most disks and seals.
 const SMALLEST: u64 = 4096;
 
@@ -43,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) what: &'static str,
     /// By place.
     pub(crate) copies: Vec<Arc<dyn ReadAt>>,
+    /// By place: data and tree may be in different files.
+    is_read_only: Vec<AtomicBool>,
     blame: Mutex<Blame>,
     /// Whether there is any: most reads need not look.
     is_any_blamed: AtomicBool,
@@ -77,11 +82,13 @@ impl Mirrored {
         let size = |copy: &Arc<dyn ReadAt>| copy.size();
         assert!(copies.iter().all(|copy| size(copy) == size(&copies[0])));
         let blame = Mutex::new(Blame::new(copies.len()));
+        let is_read_only = copies.iter().map(|_| AtomicBool::new(false)).collect();
         Self {
             mirrors,
             shared: Arc::new(Shared {
                 what,
                 copies,
+                is_read_only,
                 blame,
                 is_any_blamed: AtomicBool::new(false),
             }),
@@ -240,6 +247,11 @@ impl Mirrored {
         }
     }
 
+    /// Whether wrong bytes are replaced at a place.
+    fn mends(&self, place: usize) -> bool {
+        self.mirrors.mends(place) && !self.shared.is_read_only(place)
+    }
+
     /// Gives a hint to the place that is likely to be asked.
     fn hint(&self, hint: impl FnOnce(&dyn ReadAt)) {
         let places = self.mirrors.places().iter();
@@ -290,6 +302,35 @@ impl Shared {
         blame.clear(range, place);
         self.is_any_blamed.store(!blame.is_empty(), Release);
     }
+}
+
+impl Shared {
+    /// Whether nothing can be replaced in the copy at a place.
+    pub(crate) fn is_read_only(&self, place: usize) -> bool {
+        self.is_read_only[place].load(Relaxed)
+    }
+
+    /// Replaces what is wrong in the copy at a place.
+    pub(crate) fn mend(&self, place: usize, offset: u64, right: &[u8]) -> io::Result<()> {
+        let mended = self.copies[place].mend(offset, right);
+        match &mended {
+            Ok(()) => self.pardon(&(offset..offset + right.len() as u64), place),
+            // It would fail everywhere. Anything else, such as a bad sector, may concern this range only, or pass.
+            Err(error) if says_read_only(error) => self.is_read_only[place].store(true, Relaxed),
+            Err(_) => {}
+        }
+        mended
+    }
+}
+
+/// Whether a write failed for a reason that every other one has, too.
+fn says_read_only(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    error.raw_os_error() == Some(EBADF)
+        || matches!(
+            error.kind(),
+            PermissionDenied | ReadOnlyFilesystem | Unsupported
+        )
 }
 
 impl std::fmt::Debug for Shared {
@@ -363,7 +404,7 @@ impl ReadAt for Mirrored {
         if !self.shared.is_any_blamed.load(Acquire) {
             return Ok(());
         }
-        for place in (0..self.shared.copies.len()).filter(|place| self.mirrors.mends(*place)) {
+        for place in (0..self.shared.copies.len()).filter(|place| self.mends(*place)) {
             let wrong = self.shared.blame.lock().against(&range, place);
             for wrong in wrong {
                 let bytes = (wrong.start - offset) as usize..(wrong.end - offset) as usize;

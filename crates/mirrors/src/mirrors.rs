@@ -114,9 +114,9 @@ impl Mirrors {
         &self.places
     }
 
-    /// Whether wrong bytes are replaced at a place.
+    /// Whether wrong bytes are replaced at a place, where that is possible.
     pub(crate) fn mends(&self, place: usize) -> bool {
-        self.repairs.is_some() && self.places[place].may_be_mended()
+        self.repairs.is_some() && self.places[place].is_near()
     }
 
     /// Replaces wrong bytes soon.

@@ -5,7 +5,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -46,7 +46,6 @@ pub(crate) struct Place {
     failed: AtomicU64,
     wrong: AtomicU64,
     bytes_mended: AtomicU64,
-    cannot_be_mended: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -115,7 +114,6 @@ impl Place {
             failed: AtomicU64::new(0),
             wrong: AtomicU64::new(0),
             bytes_mended: AtomicU64::new(0),
-            cannot_be_mended: AtomicBool::new(false),
         }
     }
 
@@ -266,11 +264,6 @@ impl Place {
         );
     }
 
-    /// Whether it is worth trying to replace wrong bytes there.
-    pub(crate) fn may_be_mended(&self) -> bool {
-        self.is_near() && !self.cannot_be_mended.load(Relaxed)
-    }
-
     /// Wrong bytes there were to be replaced.
     pub(crate) fn was_mended(&self, what: &str, offset: u64, len: u64, mended: &io::Result<()>) {
         match mended {
@@ -278,10 +271,12 @@ impl Place {
                 self.bytes_mended.fetch_add(len, Relaxed);
                 tracing::warn!(place = %self.name, what, offset, len, "a copy was repaired there");
             }
-            Err(error) if !self.cannot_be_mended.swap(true, Relaxed) => {
-                tracing::warn!(place = %self.name, %error, "the copy there cannot be repaired");
+            Err(error) => {
+                tracing::warn!(
+                    place = %self.name, what, offset, len, %error,
+                    "a copy cannot be repaired there"
+                );
             }
-            Err(_) => {}
         }
     }
 }

@@ -93,14 +93,10 @@ impl Queue {
 
     fn work(&self) {
         while let Some(job) = self.next() {
-            let len = job.bytes.len() as u64;
-            let mended = job.part.copies[job.place].mend(job.offset, &job.bytes);
-            if mended.is_ok() {
-                job.part.pardon(&(job.offset..job.offset + len), job.place);
-            }
-            job.at.was_mended(job.part.what, job.offset, len, &mended);
+            // What was added before that was known is not tried one by one: an unmount would wait.
+            let is_mended = !job.part.is_read_only(job.place) && job.run();
             let mut state = self.state.lock();
-            state.done += u64::from(mended.is_ok());
+            state.done += u64::from(is_mended);
             state.bytes -= job.bytes.len();
             drop(state);
             self.changed.notify_all();
@@ -124,6 +120,15 @@ impl Queue {
 }
 
 impl Job {
+    /// Replaces the bytes; whether that was possible.
+    fn run(&self) -> bool {
+        let mended = self.part.mend(self.place, self.offset, &self.bytes);
+        let len = self.bytes.len() as u64;
+        self.at
+            .was_mended(self.part.what, self.offset, len, &mended);
+        mended.is_ok()
+    }
+
     fn is_of_the_same_copy(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.part, &other.part) && self.place == other.place
     }

@@ -24,6 +24,9 @@ struct Copy {
     /// Reads of any of these bytes fail.
     unreadable: Mutex<Vec<usize>>,
     asked: AtomicUsize,
+    /// Writes of any of these bytes fail in this way.
+    unwritable: Mutex<Option<(std::ops::Range<usize>, io::ErrorKind)>>,
+    writes: AtomicUsize,
 }
 
 impl Copy {
@@ -33,6 +36,8 @@ impl Copy {
             fails: AtomicBool::new(false),
             unreadable: Mutex::default(),
             asked: AtomicUsize::new(0),
+            unwritable: Mutex::default(),
+            writes: AtomicUsize::new(0),
         })
     }
 
@@ -65,7 +70,15 @@ impl ReadAt for Copy {
     }
 
     fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-        self.bytes.lock()[offset as usize..][..right.len()].copy_from_slice(right);
+        self.writes.fetch_add(1, SeqCst);
+        let offset = offset as usize;
+        if let Some((range, kind)) = &*self.unwritable.lock()
+            && offset < range.end
+            && offset + right.len() > range.start
+        {
+            return Err((*kind).into());
+        }
+        self.bytes.lock()[offset..][..right.len()].copy_from_slice(right);
         Ok(())
     }
 }
@@ -281,6 +294,45 @@ fn wrong_and_unreadable_ranges_are_replaced() {
     let before = copies[1].asked.load(SeqCst);
     read(&source, 0..40_000).unwrap();
     assert_eq!(copies[1].asked.load(SeqCst), before);
+}
+
+#[test]
+fn a_range_that_cannot_be_written_keeps_no_other_from_being_repaired() {
+    let copies = [Copy::new(), Copy::new()];
+    for block in [2, 5, 8] {
+        copies[0].damage(block * 1000..block * 1000 + 1);
+    }
+    *copies[0].unwritable.lock() = Some((5_000..6_000, io::ErrorKind::Other));
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    read(&source, 0..10_000).unwrap();
+    mirrors.finish_repairs();
+    assert_eq!(mirrors.stats().ranges_mended, 2);
+    // Later it is tried again.
+    *copies[0].unwritable.lock() = None;
+    read(&source, 0..10_000).unwrap();
+    mirrors.finish_repairs();
+    assert!(*copies[0].bytes.lock() == noise(SIZE, 1));
+}
+
+/// As the file with the tree may be, if that is not the one with the data.
+#[test]
+fn a_copy_that_cannot_be_written_is_tried_once_and_others_there_are_repaired() {
+    let (data, trees) = ([Copy::new(), Copy::new()], [Copy::new(), Copy::new()]);
+    *trees[0].unwritable.lock() = Some((0..SIZE, io::ErrorKind::PermissionDenied));
+    for copy in [&data[0], &trees[0]] {
+        (0..SIZE)
+            .step_by(2000)
+            .for_each(|at| copy.damage(at..at + 1));
+    }
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::mending(places, TIMEOUT);
+    read(&mirrored(&mirrors, &trees), 0..SIZE).unwrap();
+    read(&mirrored(&mirrors, &data), 0..SIZE).unwrap();
+    mirrors.finish_repairs();
+    assert_eq!(trees[0].writes.load(SeqCst), 1);
+    assert!(*data[0].bytes.lock() == noise(SIZE, 1));
 }
 
 #[test]

@@ -278,7 +278,8 @@ impl ReadAt for LazyPart {
     fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
         match self.if_open() {
             Some(source) => source.mend(offset, right),
-            None => Err(io::ErrorKind::Unsupported.into()),
+            // It may be missing for now, which says nothing about whether it can be written.
+            None => Err(io::Error::other("it is not open")),
         }
     }
 }
