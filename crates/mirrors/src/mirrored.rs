@@ -310,11 +310,18 @@ impl Shared {
         self.is_read_only[place].load(Relaxed)
     }
 
-    /// Replaces what is wrong in the copy at a place.
-    pub(crate) fn mend(&self, place: usize, offset: u64, right: &[u8]) -> io::Result<()> {
-        let mended = self.copies[place].mend(offset, right);
+    /// Replaces what is wrong in the copy at a place. Returns whether anything is: what was blamed may have been damaged on the
+    /// way, or unreadable only once.
+    pub(crate) fn mend(&self, place: usize, offset: u64, right: &[u8]) -> io::Result<bool> {
+        let copy = &self.copies[place];
+        let mut stored = vec![0; right.len()];
+        let is_wrong = copy.read_exact_at(&mut stored, offset).is_err() || stored != right;
+        let mended = match is_wrong {
+            true => copy.mend(offset, right).map(|()| true),
+            false => Ok(false),
+        };
         match &mended {
-            Ok(()) => self.pardon(&(offset..offset + right.len() as u64), place),
+            Ok(_) => self.pardon(&(offset..offset + right.len() as u64), place),
             // It would fail everywhere. Anything else, such as a bad sector, may concern this range only, or pass.
             Err(error) if says_read_only(error) => self.is_read_only[place].store(true, Relaxed),
             Err(_) => {}

@@ -264,10 +264,11 @@ impl Place {
         );
     }
 
-    /// Wrong bytes there were to be replaced.
-    pub(crate) fn was_mended(&self, what: &str, offset: u64, len: u64, mended: &io::Result<()>) {
+    /// Wrong bytes there were to be replaced, if there were any.
+    pub(crate) fn was_mended(&self, what: &str, offset: u64, len: u64, mended: &io::Result<bool>) {
         match mended {
-            Ok(()) => {
+            Ok(false) => {}
+            Ok(true) => {
                 self.bytes_mended.fetch_add(len, Relaxed);
                 tracing::warn!(place = %self.name, what, offset, len, "a copy was repaired there");
             }

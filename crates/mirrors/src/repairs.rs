@@ -120,13 +120,14 @@ impl Queue {
 }
 
 impl Job {
-    /// Replaces the bytes; whether that was possible.
+    /// Replaces the bytes; whether any were.
     fn run(&self) -> bool {
         let mended = self.part.mend(self.place, self.offset, &self.bytes);
+        let is_mended = matches!(mended, Ok(true));
         let len = self.bytes.len() as u64;
         self.at
             .was_mended(self.part.what, self.offset, len, &mended);
-        mended.is_ok()
+        is_mended
     }
 
     fn is_of_the_same_copy(&self, other: &Self) -> bool {

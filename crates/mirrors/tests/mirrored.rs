@@ -296,6 +296,30 @@ fn wrong_and_unreadable_ranges_are_replaced() {
     assert_eq!(copies[1].asked.load(SeqCst), before);
 }
 
+/// As after a damaged transfer, or a read that failed once.
+#[test]
+fn what_is_right_by_now_is_not_replaced() {
+    let copies = [Copy::new(), Copy::new()];
+    copies[0].damage(500..501);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    let mut buf = [0; 1000];
+    source.read_exact_at(&mut buf, 0).unwrap();
+    copies[0].damage(500..501);
+    assert!(source.distrust(0, 1000));
+    read(&source, 0..1000).unwrap();
+    mirrors.finish_repairs();
+    assert_eq!(copies[0].writes.load(SeqCst), 0);
+    let stats = mirrors.stats();
+    assert_eq!(stats.ranges_mended, 0);
+    assert_eq!(of(&stats, |place| place.bytes_mended), [0, 0]);
+    // It is asked again.
+    let before = copies[1].asked.load(SeqCst);
+    read(&source, 0..1000).unwrap();
+    assert_eq!(copies[1].asked.load(SeqCst), before);
+}
+
 #[test]
 fn a_range_that_cannot_be_written_keeps_no_other_from_being_repaired() {
     let copies = [Copy::new(), Copy::new()];
