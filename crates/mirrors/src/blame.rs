@@ -78,6 +78,28 @@ impl Blame {
         are_many
     }
 
+    /// Counts a strike of a place where it had `seen` of them when it was asked. Those that it has got since were for the same
+    /// bytes, perhaps, if these were damaged on the way to several readers. Returns whether any was counted, and whether there
+    /// are too many ranges.
+    pub(crate) fn strike_once(
+        &mut self,
+        range: &Range<u64>,
+        place: usize,
+        seen: u8,
+    ) -> (bool, bool) {
+        let (mut is_any, mut are_many) = (false, false);
+        let mut at = range.start;
+        while at < range.end {
+            let (end, strikes) = self.at(&(at..range.end));
+            if strikes[place] == seen {
+                is_any = true;
+                are_many |= self.strike(&(at..end), place);
+            }
+            at = end;
+        }
+        (is_any, are_many)
+    }
+
     /// A place has this range right now.
     pub(crate) fn clear(&mut self, range: &Range<u64>, place: usize) {
         self.split(range.start);
@@ -181,6 +203,20 @@ mod tests {
         blame.strike(&(5..6), 1);
         assert!(!blame.has_hope(&(0..20)));
         assert!(blame.has_hope(&(6..20)));
+    }
+
+    #[test]
+    fn strikes_for_the_same_bytes_count_once() {
+        let mut blame = Blame::new(1);
+        assert_eq!(blame.strike_once(&(10..20), 0, 0), (true, false));
+        assert_eq!(blame.strike_once(&(10..20), 0, 0), (false, false));
+        // Of the part for which nobody has said it.
+        assert_eq!(blame.strike_once(&(0..30), 0, 0), (true, false));
+        assert_eq!(blame.strike_once(&(15..16), 0, 1), (true, false));
+        let strikes = [(0, 15, 1), (15, 16, 2), (16, 30, 1)];
+        for (start, end, strikes) in strikes {
+            assert!((start..end).all(|at| blame.at(&(at..at + 1)).1 == [strikes]));
+        }
     }
 
     #[test]

@@ -22,8 +22,8 @@ pub(crate) type Piece = (Range<u64>, Giver);
 /// Who gave bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Giver {
-    /// A place that may have them right.
-    Place(usize),
+    /// A place that may have them right, and its strikes when it was asked.
+    Place(usize, u8),
     /// One that has had them wrong too often, as no other one answered.
     LastResort,
 }
@@ -79,28 +79,31 @@ mod tests {
     #[test]
     fn a_piece_is_taken_once_and_by_its_thread() {
         let given = Given::default();
-        given.note(&(0..20), vec![(0..10, Place(0)), (10..20, Place(1))]);
+        given.note(&(0..20), vec![(0..10, Place(0, 0)), (10..20, Place(1, 0))]);
         thread::scope(|scope| {
             let other = scope.spawn(|| given.take(&(0..20)));
             assert_eq!(other.join().unwrap(), []);
         });
         assert_eq!(
             given.take(&(5..15)),
-            [(5..10, Place(0)), (10..15, Place(1))]
+            [(5..10, Place(0, 0)), (10..15, Place(1, 0))]
         );
-        assert_eq!(given.take(&(0..20)), [(0..5, Place(0)), (15..20, Place(1))]);
+        assert_eq!(
+            given.take(&(0..20)),
+            [(0..5, Place(0, 0)), (15..20, Place(1, 0))]
+        );
         assert_eq!(given.take(&(0..20)), []);
     }
 
     #[test]
     fn the_last_read_counts() {
         let given = Given::default();
-        given.note(&(0..10), vec![(0..10, Place(0))]);
-        given.note(&(20..30), vec![(20..30, Place(0))]);
-        given.note(&(0..10), vec![(0..10, Place(1))]);
+        given.note(&(0..10), vec![(0..10, Place(0, 0))]);
+        given.note(&(20..30), vec![(20..30, Place(0, 0))]);
+        given.note(&(0..10), vec![(0..10, Place(1, 0))]);
         assert_eq!(
             given.take(&(0..30)),
-            [(20..30, Place(0)), (0..10, Place(1))]
+            [(20..30, Place(0, 0)), (0..10, Place(1, 0))]
         );
     }
 }

@@ -114,11 +114,12 @@ impl Mirrored {
                 Some(error) => Err(error),
                 None => self.read_best(part, &range, order, deadline),
             };
+            let giver = |place: usize| Giver::Place(place, strikes[place]);
             match read {
-                Ok(Answer::All(place)) => pieces.push((range, Giver::Place(place))),
+                Ok(Answer::All(place)) => pieces.push((range, giver(place))),
                 Ok(Answer::Partly { place, rest, order }) => {
                     let read = without(&range, &rest).into_iter();
-                    pieces.extend(read.map(|range| (range, Giver::Place(place))));
+                    pieces.extend(read.map(|range| (range, giver(place))));
                     let rest = rest.into_iter();
                     left.extend(rest.map(|(range, error)| (range, order.clone(), Some(error))));
                 }
@@ -296,6 +297,14 @@ impl Shared {
         are_many
     }
 
+    /// The same, of a place that had `seen` strikes when it was asked. Also returns, first, whether any was counted.
+    fn blame_once(&self, range: &Range<u64>, place: usize, seen: u8) -> (bool, bool) {
+        let mut blame = self.blame.lock();
+        let counted = blame.strike_once(range, place, seen);
+        self.is_any_blamed.store(!blame.is_empty(), Release);
+        counted
+    }
+
     /// A place has a range right now.
     pub(crate) fn pardon(&self, range: &Range<u64>, place: usize) {
         let mut blame = self.blame.lock();
@@ -366,7 +375,7 @@ impl ReadAt for Mirrored {
             pieces.extend(self.read_piece(now, at, &strikes, deadline)?);
             (at, rest) = (until, later);
         }
-        let is_healed = |giver: Giver| matches!(giver, Giver::Place(1..));
+        let is_healed = |giver: Giver| matches!(giver, Giver::Place(1.., _));
         if pieces.iter().any(|(_, giver)| is_healed(*giver)) {
             self.mirrors.healed.fetch_add(1, Relaxed);
         }
@@ -386,14 +395,21 @@ impl ReadAt for Mirrored {
         let range = offset..offset.saturating_add(len).min(self.size());
         let mut others_answer = true;
         for (piece, giver) in self.given.take(&range) {
-            let Giver::Place(place) = giver else {
+            let Giver::Place(place, seen) = giver else {
                 others_answer = false;
                 continue;
             };
             let len = piece.end - piece.start;
-            self.mirrors.places()[place].was_wrong(self.shared.what, piece.start, len);
+            let at = &self.mirrors.places()[place];
+            // Before the strike: who has seen that asks for other bytes.
             self.shared.copies[place].distrust(piece.start, len);
-            self.blame(&piece, place);
+            let (is_new, are_many) = self.shared.blame_once(&piece, place, seen);
+            if is_new {
+                at.was_wrong(self.shared.what, piece.start, len);
+            }
+            if are_many {
+                at.is_wrong_as_a_whole();
+            }
         }
         // If this thread has read nothing of it here, a layer above had wrong bytes of its own.
         others_answer && self.shared.blame.lock().has_hope(&range)

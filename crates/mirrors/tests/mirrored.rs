@@ -3,9 +3,10 @@
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Barrier,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
+    thread,
     time::Duration,
 };
 
@@ -272,6 +273,37 @@ fn a_place_that_cannot_be_read_at_all_is_not_asked_without_end() {
     assert!(matches!(read(&source, 0..SIZE), Err(Some(_))));
     assert!(copies[0].asked.load(SeqCst) <= 4 * SIZE.div_ceil(4096));
     assert!(copies[1].asked.load(SeqCst) <= 1 + 2 * SIZE.div_ceil(4096));
+}
+
+/// The only right place gives wrong bytes once, to two readers that read before either says so.
+#[test]
+fn readers_who_got_the_same_wrong_bytes_have_one_complaint() {
+    let copies = [Copy::new(), Copy::new()];
+    copies.iter().for_each(|copy| copy.damage(0..1));
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Far));
+    let mirrors = Mirrors::new(places, TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    let both = Barrier::new(2);
+    let reader = || {
+        let mut has_hope = true;
+        for _place in 0..2 {
+            both.wait();
+            source.read_exact_at(&mut [0; 1000], 0).unwrap();
+            both.wait();
+            has_hope &= source.distrust(0, 1000);
+        }
+        if both.wait().is_leader() {
+            copies[1].damage(0..1);
+        }
+        both.wait();
+        assert!(has_hope);
+        read(&source, 0..1000).unwrap();
+    };
+    thread::scope(|scope| {
+        scope.spawn(reader);
+        scope.spawn(reader);
+    });
+    assert_eq!(of(&mirrors.stats(), |place| place.wrong), [2, 1]);
 }
 
 #[test]
