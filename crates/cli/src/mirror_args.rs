@@ -46,9 +46,17 @@ impl MirrorArgs {
         self.mirror.extend(places.iter().cloned());
     }
 
-    /// Keeps what repairing takes of what is at `location`.
-    pub(crate) fn prepare(&self, location: &Location, sandbox: &mut Sandbox) {
+    /// Keeps what repairing takes of what is at `location`, with its Merkle tree in `sidecar` if that was given.
+    pub(crate) fn prepare(
+        &self,
+        location: &Location,
+        sidecar: Option<&Location>,
+        sandbox: &mut Sandbox,
+    ) {
         if self.repair {
+            sidecar
+                .into_iter()
+                .for_each(|file| sandbox.repair_file(file));
             for place in [location].into_iter().chain(&self.mirror) {
                 sandbox.repair_content(place);
             }

@@ -248,7 +248,7 @@ impl ReadArgs {
             sandbox.read_content(location);
             is_remote |= location.is_remote();
         }
-        mirrors.prepare(location, sandbox);
+        mirrors.prepare(location, self.sidecar.as_ref(), sandbox);
         self.access.prepare_if(is_remote, sandbox)
     }
 

@@ -54,6 +54,36 @@ fn two_damaged_copies_are_one_good_mount_and_are_repaired() {
 }
 
 #[test]
+fn a_tree_in_another_file_is_repaired() {
+    let Some(world) = World::with_mount_point() else {
+        return;
+    };
+    let content = noise(1_000_000, 1);
+    let (file, copy) = (world.write("file", &content), world.write("copy", &content));
+    for file in [&file, &copy] {
+        verimount(args!["seal", file]).succeeds_quietly();
+    }
+    let digest = verimount(args!["digest", &copy]).digest();
+    let (good, seal) = (world.path("copy.verity"), world.path("elsewhere"));
+    fs::rename(world.path("file.verity"), &seal).unwrap();
+    flip_at(&seal, 5000);
+    let (sidecar, mirror) = (seal.to_str().unwrap(), copy.to_str().unwrap());
+    let options = [
+        "--digest",
+        &digest,
+        "--sidecar",
+        sidecar,
+        "--mirror",
+        mirror,
+        "--repair",
+    ];
+    let daemon = Daemon::mount(&file, &world.path("mnt"), &options);
+    assert!(fs::read(daemon.path("file")).unwrap() == content);
+    daemon.unmount();
+    assert!(fs::read(&seal).unwrap() == fs::read(&good).unwrap());
+}
+
+#[test]
 fn without_repair_nothing_is_written() {
     let Some((world, [image, copy], digest, content)) = world_with_copies() else {
         return;
