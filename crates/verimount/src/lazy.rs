@@ -4,13 +4,14 @@ use std::{
     fmt, io,
     sync::{Arc, OnceLock},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use verimount_source::{ReadAt, ReadError, check_range};
 use verimount_sync::{Condvar, Mutex};
 
 use crate::{
+    Error,
     accepted::Accepted,
     beheaded::beheaded,
     far::{is_replaced, replaced},
@@ -18,6 +19,9 @@ use crate::{
     opened_seal::OpenedSeal,
     place::Place,
 };
+
+/// How long nothing is looked for on this machine where something else was found: searching it takes many reads.
+const REFUSAL: Duration = Duration::from_secs(60);
 
 /// Content at a place.
 pub(crate) struct Lazy {
@@ -30,6 +34,8 @@ pub(crate) struct Lazy {
     /// What readers know of it who do not wait until it has ended.
     opening: Mutex<Opening>,
     opening_ended: Condvar,
+    /// Why the place is left alone, and since when.
+    refused: Mutex<Option<(Instant, Failure)>>,
 }
 
 /// Whether a thread opens content, and how the last one failed.
@@ -87,6 +93,7 @@ impl Lazy {
             attempt: Mutex::new(attempt.into()),
             opening: Mutex::default(),
             opening_ended: Condvar::new(),
+            refused: Mutex::default(),
         })
     }
 
@@ -102,8 +109,11 @@ impl Lazy {
         seal.with_sources(Arc::new(data), Arc::new(tree))
     }
 
-    /// A failure is not kept: the next read tries again.
+    /// A failure is not kept: the next read tries again, unless there is something else on this machine.
     fn opened(&self, attempt: &Arc<Attempt>) -> io::Result<Files> {
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal.into());
+        }
         let opened = attempt.get_or_init(|| self.find().map_err(Failure::from));
         opened.clone().map_err(|failure| {
             self.forget(attempt);
@@ -121,12 +131,29 @@ impl Lazy {
                 Fault::Io(reason) => reason,
                 _ => unreachable!("it was looked at"),
             },
-            _ => io::Error::other(error),
+            _ => self.refuse(error),
         })?;
         match seal.meaning() == self.seal.meaning() {
             true => Ok(Files::of(&seal)),
             false => Err(replaced()),
         }
+    }
+
+    /// Leaves a place on this machine alone for a while if it was read, and does not have the content.
+    fn refuse(&self, error: Error) -> io::Error {
+        let is_lasting = error.kind().is_about_data() && !self.place.is_slow();
+        let failure = Failure::from(io::Error::other(error));
+        if is_lasting {
+            *self.refused.lock() = Some((Instant::now(), failure.clone()));
+        }
+        failure.into()
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        let refused = self.refused.lock();
+        let refused = refused.as_ref();
+        let recent = refused.filter(|(since, _)| since.elapsed() < REFUSAL);
+        recent.map(|(_, failure)| failure.clone())
     }
 
     /// What is open, or becomes so as long as `patience`. Opening goes on after that.
@@ -360,6 +387,28 @@ mod tests {
         let mut buf = [0; 10];
         seal.data().read_exact_at(&mut buf, 0).unwrap();
         assert_eq!(buf, DATA[..10]);
+    }
+
+    #[test]
+    fn a_file_of_other_content_is_left_alone_for_a_while_and_a_missing_one_is_not() {
+        let (file, seal, accepted) = sealed();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mirror");
+        let place = Place::new(path.as_path().into(), &OpenOptions::new());
+        let lazy = Lazy::new(place, accepted, &seal, Attempt::new());
+        let content = lazy.clone().read_for(seal);
+        fails(content.data());
+        assert!(lazy.refusal().is_none());
+        fs::write(&path, "something else").unwrap();
+        fails(content.data());
+        fs::write(&path, file).unwrap();
+        // It is not even looked at.
+        fails(content.data());
+        let refused = lazy.refused.lock().take();
+        let (since, failure) = refused.expect("it is left alone");
+        let long_ago = since.checked_sub(REFUSAL).expect("the machine runs");
+        *lazy.refused.lock() = Some((long_ago, failure));
+        content.data().read_exact_at(&mut [0; 10], 0).unwrap();
     }
 
     #[test]
