@@ -311,9 +311,7 @@ impl Shared {
         blame.clear(range, place);
         self.is_any_blamed.store(!blame.is_empty(), Release);
     }
-}
 
-impl Shared {
     /// Whether nothing can be replaced in the copy at a place.
     pub(crate) fn is_read_only(&self, place: usize) -> bool {
         self.is_read_only[place].load(Relaxed)

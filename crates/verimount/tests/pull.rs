@@ -2,7 +2,7 @@
 
 #![cfg(feature = "remote")]
 
-use std::{fs, net::TcpListener};
+use std::{fs, net::TcpListener, slice};
 
 use tempfile::TempDir;
 use verimount::{
@@ -73,7 +73,7 @@ fn the_first_place_may_have_wrong_bytes() {
     wrong[1_000_000] ^= 1;
     let (wrong, right) = (HttpServer::honest(wrong), sealed.server());
     let [wrong, right] = [wrong, right].map(|server| (server.url("/file"), server));
-    assert!(!sealed.is_copied_from(&[wrong.0.clone()]));
+    assert!(!sealed.is_copied_from(slice::from_ref(&wrong.0)));
     assert!(sealed.is_copied_from(&[wrong.0, right.0]));
 }
 
