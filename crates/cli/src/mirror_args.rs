@@ -54,9 +54,9 @@ impl MirrorArgs {
         sandbox: &mut Sandbox,
     ) {
         if self.repair {
-            sidecar
-                .into_iter()
-                .for_each(|file| sandbox.repair_file(file));
+            if let Some(path) = sidecar.and_then(Location::path) {
+                sandbox.write(path);
+            }
             for place in [location].into_iter().chain(&self.mirror) {
                 sandbox.repair_content(place);
             }

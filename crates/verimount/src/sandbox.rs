@@ -77,16 +77,9 @@ impl Sandbox {
 
     /// Keeps what replacing wrong bytes of content takes: writing its file and the one with its Merkle tree.
     pub fn repair_content(&mut self, location: &Location) {
-        self.repair_file(location);
-        if let Some(path) = location.path() {
-            self.write(path_with(path, SIDECAR_SUFFIX));
-        }
-    }
-
-    /// The same of a single file.
-    pub fn repair_file(&mut self, location: &Location) {
         if let Some(path) = location.path() {
             self.write(path);
+            self.write(path_with(path, SIDECAR_SUFFIX));
             self.rights.allow_files_of_others();
         }
     }
