@@ -145,9 +145,15 @@ impl SourceTree {
         self.attributes.set(set)
     }
 
-    /// All extended attributes, by their numbers.
+    /// All extended attributes, by their numbers. The tree may have no inode that has them: they are also those of what was
+    /// left out of an archive, or replaced in it.
     pub fn all_attributes(&self) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
         self.attributes.all()
+    }
+
+    /// The extended attribute with this number.
+    pub fn attribute(&self, id: XattrId) -> &Xattr {
+        self.attributes.get(id)
     }
 
     /// Number of different extended attributes: their numbers are smaller.

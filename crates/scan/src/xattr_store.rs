@@ -123,13 +123,18 @@ impl XattrStore {
             .checked_sub(1)
             .map(|index| &*self.sets.values[index]);
         let ids = ids.unwrap_or_default().iter();
-        ids.map(|id| (*id, &self.xattrs.values[id.index()]))
+        ids.map(|id| (*id, self.get(*id)))
     }
 
     /// All attributes, by their numbers.
     pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
         let xattrs = self.xattrs.values.iter().enumerate();
         xattrs.map(|(number, xattr)| (XattrId(number as u32), xattr))
+    }
+
+    /// The attribute with this number.
+    pub(crate) fn get(&self, id: XattrId) -> &Xattr {
+        &self.xattrs.values[id.index()]
     }
 
     /// Number of different attributes.

@@ -1,6 +1,6 @@
 //! Extended attributes: which inodes share them, and their bytes.
 
-use std::mem;
+use std::{cmp::Reverse, mem};
 
 use twox_hash::XxHash32;
 use verimount_scan::{Inode, SourceTree, Xattr, XattrId, XattrSetId};
@@ -43,6 +43,8 @@ const HEADER: u64 = size_of::<XattrHeader>() as u64;
 pub(super) struct Attributes {
     /// By the attributes' numbers: where a shared one is, in units of 4 bytes.
     shared: Vec<Option<u32>>,
+    /// The shared ones in the order of their places.
+    in_order: Vec<XattrId>,
     /// Bytes of all shared attributes.
     shared_len: u64,
     /// Whether an inode has any.
@@ -66,6 +68,7 @@ impl Attributes {
         }
         let mut attributes = Self {
             shared: vec![None; tree.attribute_count()],
+            in_order: Vec::new(),
             shared_len: 0,
             exist: uses.iter().any(|uses| *uses > 0),
             has_access_lists: tree.all_attributes().any(|(id, xattr)| {
@@ -81,18 +84,14 @@ impl Attributes {
         }
     }
 
-    /// Gives a place to each attribute that several inodes have, or that is large, in the order of their
-    /// numbers.
+    /// Gives each shared attribute a place.
     fn share(&mut self, tree: &SourceTree, uses: &[u64]) -> Result<(), BuildError> {
-        for (id, xattr) in tree.all_attributes() {
-            let len = entry_len(xattr);
-            if uses[id.index()] > 1 || len > MAX_INLINE {
-                let place = u32::try_from(self.shared_len / XATTR_SLOT);
-                let too_many =
-                    |_| unstorable(tree, tree.root().inode(), Unstorable::SharedAttributes);
-                self.shared[id.index()] = Some(place.map_err(too_many)?);
-                self.shared_len += len;
-            }
+        self.in_order = shared(tree, uses);
+        for id in &self.in_order {
+            let place = u32::try_from(self.shared_len / XATTR_SLOT);
+            let too_many = |_| unstorable(tree, tree.root().inode(), Unstorable::SharedAttributes);
+            self.shared[id.index()] = Some(place.map_err(too_many)?);
+            self.shared_len += entry_len(tree.attribute(*id));
         }
         Ok(())
     }
@@ -117,13 +116,11 @@ impl Attributes {
         &'t self,
         tree: &'t SourceTree,
     ) -> impl Iterator<Item = Vec<u8>> + 't {
-        tree.all_attributes()
-            .filter(|(id, _)| self.shared[id.index()].is_some())
-            .map(|(_, xattr)| {
-                let mut bytes = Vec::new();
-                encode_entry(xattr, &mut bytes);
-                bytes
-            })
+        self.in_order.iter().map(|id| {
+            let mut bytes = Vec::new();
+            encode_entry(tree.attribute(*id), &mut bytes);
+            bytes
+        })
     }
 
     /// Bytes behind an inode with this set.
@@ -170,6 +167,22 @@ impl Attributes {
     fn shared_id(&self, number: usize, id: XattrId) -> Option<u32> {
         self.shared[id.index()].filter(|_| number < MAX_SHARED)
     }
+}
+
+/// The attributes that several inodes have, or that one has and that are large. What no inode has is not stored: its file was
+/// left out or replaced.
+///
+/// Those of most inodes come first, so that the places that most inodes name do not change with a rare attribute. The
+/// attributes' numbers must not count: they depend on the order of an archive's members.
+fn shared(tree: &SourceTree, uses: &[u64]) -> Vec<XattrId> {
+    let is_shared = |(id, xattr): &(XattrId, &Xattr)| match uses[id.index()] {
+        0 => false,
+        1 => entry_len(xattr) > MAX_INLINE,
+        _ => true,
+    };
+    let mut shared: Vec<_> = tree.all_attributes().filter(is_shared).collect();
+    shared.sort_unstable_by_key(|(id, xattr)| (Reverse(uses[id.index()]), *xattr));
+    shared.into_iter().map(|(id, _)| id).collect()
 }
 
 fn unstorable(tree: &SourceTree, inode: &Inode, reason: Unstorable) -> BuildError {

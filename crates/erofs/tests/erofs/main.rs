@@ -1,5 +1,6 @@
 //! Tests the reader with committed images, with crafted and with damaged ones, and the writer with the reader.
 
+mod attributes;
 mod committed;
 mod compression;
 mod craft;

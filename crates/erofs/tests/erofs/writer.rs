@@ -44,7 +44,7 @@ fn plan_with(root: &Path, scan_options: &ScanOptions, options: &Options) -> Plan
     plan(tree, options, &mut go_on).unwrap()
 }
 
-fn written(plan: &Plan) -> Vec<u8> {
+pub(crate) fn written(plan: &Plan) -> Vec<u8> {
     let mut image = Cursor::new(Vec::new());
     plan.write_to(&mut image, NonZeroUsize::MIN, &mut go_on)
         .unwrap();
