@@ -123,7 +123,11 @@ impl Content<'_> {
         self.check()
     }
 
-    fn check(&self) -> Result<(), Error> {
+    /// As [`Self::finish`], for what was read so far.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if the file or archive is no longer what was scanned.
+    pub fn check(&self) -> Result<(), Error> {
         let is_same = match &self.bytes {
             Bytes::File { file, identity } => identity.is_of(file),
             Bytes::Archive(content) => content.is_same(),

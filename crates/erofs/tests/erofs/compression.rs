@@ -2,15 +2,25 @@
 //! depend on the number of threads.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::Cursor,
+    iter,
+    mem::MaybeUninit,
     num::NonZeroUsize,
     ops::ControlFlow,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
 
 use proptest::{collection::vec, prelude::*, sample::select};
-use rustix::fs::{XattrFlags, setxattr};
+use rustix::{
+    fs::{
+        XattrFlags,
+        inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+        setxattr,
+    },
+    io::Errno,
+};
 use tempfile::TempDir;
 use verimount_erofs::{BuildError, Compression, Options, Plan, plan};
 use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
@@ -200,6 +210,42 @@ fn equal_contents_are_stored_once() {
         assert!(image.len() > one + 4096, "{}", image.len());
         compare(&open(image).unwrap(), folder.path(), true);
     }
+}
+
+/// How often a file is opened while `work` is done.
+fn times_opened(file: &Path, work: impl FnOnce()) -> usize {
+    let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap();
+    // Two equal events in a row would be one.
+    let flags = WatchFlags::OPEN | WatchFlags::CLOSE_NOWRITE;
+    inotify::add_watch(&watch, file, flags).unwrap();
+    work();
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(&watch, &mut buffer);
+    let events = iter::from_fn(|| match events.next() {
+        Ok(event) => Some(event.events()),
+        Err(Errno::AGAIN) => None,
+        Err(errno) => panic!("{errno}"),
+    });
+    let opened = events.filter(|events| events.contains(ReadFlags::OPEN));
+    opened.count()
+}
+
+/// Opening a file of an archive takes as long as it has ranges.
+#[test]
+fn a_file_of_many_pieces_is_opened_once() {
+    let (folder, file) = one_file(&text(5 << 20));
+    let plan = plan_of(folder.path(), "lz4", 65_536, 4096);
+    assert_eq!(times_opened(&file, || drop(written(&plan, 1))), 1);
+
+    let (folder, file) = one_file(b"");
+    let sparse = File::create(&file).unwrap();
+    sparse.set_len(8 << 20).unwrap();
+    for start in (0..8 << 20).step_by(128 << 10) {
+        sparse.write_all_at(&noise(4096, start), start).unwrap();
+    }
+    let plan = plan_of(folder.path(), "lz4", 65_536, 4096);
+    assert_eq!(times_opened(&file, || drop(written(&plan, 1))), 1);
+    compare(&open(written(&plan, 2)).unwrap(), folder.path(), true);
 }
 
 #[test]

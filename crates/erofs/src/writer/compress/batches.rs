@@ -1,8 +1,8 @@
 //! The pieces of all contents, in batches that are packed at a time.
 
-use std::{iter, ops::Range};
+use std::{collections::HashMap, ops::Range};
 
-use verimount_scan::{Contents, Entry, EntryId, InodeKind};
+use verimount_scan::{Content, Contents, Entry, EntryId, Error as ScanError, InodeKind};
 
 use super::{
     Compression,
@@ -11,10 +11,7 @@ use super::{
 };
 use crate::{
     block_size::BlockSize,
-    writer::{
-        BuildError, Plan,
-        shape::{self, Shape},
-    },
+    writer::{BuildError, Plan, chunk_map::ChunkMap, shape::Data},
 };
 
 /// The least and the most bytes of a piece. Longer ones leave less room at their ends, and take more memory.
@@ -59,12 +56,17 @@ pub(super) struct Batches<'p> {
     /// The most bytes of a batch, and of a piece.
     size: u64,
     files: Vec<EntryId>,
+    /// The ranges that are stored of files with holes. To find them takes as long as the file has ranges, which is too long to
+    /// do for each batch.
+    sparse: HashMap<EntryId, Box<[Range<u64>]>>,
     starts: Vec<Start>,
 }
 
 /// What a thread needs to pack batches.
 pub(super) struct Worker<'p> {
     contents: Contents<'p>,
+    /// The file that was read last. A file may have many pieces, and opening it takes as long as it has ranges.
+    open: Option<(EntryId, Content<'p>)>,
     packer: Packer,
     input: Vec<u8>,
 }
@@ -78,24 +80,33 @@ fn piece_size(compression: Compression, block: BlockSize) -> u64 {
 
 impl<'p> Batches<'p> {
     pub(super) fn new(plan: &'p Plan, compression: Compression) -> Self {
-        let has_blocks = |entry: &Entry<'_>| {
-            matches!(
-                entry.inode().kind,
-                InodeKind::File(_) | InodeKind::Symlink(_)
-            ) && entry.is_first_name()
-                && !plan.equal.is_repeated(entry.inode_id())
-                && plan.shape(*entry).blocks() > 0
-        };
-        let files = plan.tree.entries().filter(has_blocks);
         let mut batches = Self {
             plan,
             compression,
             size: piece_size(compression, plan.format.block),
-            files: files.map(Entry::id).collect(),
+            files: Vec::new(),
+            sparse: HashMap::new(),
             starts: Vec::new(),
         };
+        let entries = plan.tree.entries();
+        for entry in entries.filter(|entry| may_have_blocks(plan, *entry)) {
+            batches.add_file(entry);
+        }
         batches.starts = batches.divide();
         batches
+    }
+
+    /// Adds a file, if it has blocks.
+    fn add_file(&mut self, entry: Entry<'_>) {
+        let shape = self.plan.shape(entry);
+        if shape.blocks() == 0 {
+            return;
+        }
+        self.files.push(entry.id());
+        if let Data::Chunks(map) = &shape.data {
+            let ranges = stored_ranges(map, shape.size, self.plan.format.block);
+            self.sparse.insert(entry.id(), ranges);
+        }
     }
 
     /// Begins a batch with each piece that no longer fits into the one before.
@@ -103,7 +114,7 @@ impl<'p> Batches<'p> {
         let mut starts = Vec::new();
         let mut room = 0;
         for (file, entry) in self.files.iter().enumerate() {
-            for piece in self.pieces_of(*entry) {
+            for piece in self.pieces_of(*entry, 0..u64::MAX) {
                 if starts.is_empty() || piece.len() > room {
                     let at = piece.range.start;
                     starts.push(Start { file, at });
@@ -138,32 +149,37 @@ impl<'p> Batches<'p> {
         };
         let files = (first.file..last_file).map(|file| (file, self.files[file]));
         files.flat_map(move |(file, entry)| {
-            let from = Some(first.at).filter(|_| file == first.file);
-            let to = end.filter(|end| end.file == file).map(|end| end.at);
-            self.pieces_of(entry).filter(move |piece| {
-                let at = piece.range.start;
-                from.is_none_or(|from| from <= at) && to.is_none_or(|to| at < to)
-            })
+            let from = Some(first).filter(|first| first.file == file);
+            let to = end.filter(|end| end.file == file);
+            let within = from.map_or(0, |from| from.at)..to.map_or(u64::MAX, |to| to.at);
+            self.pieces_of(entry, within)
         })
     }
 
-    /// The pieces of a file.
-    fn pieces_of(&self, entry: EntryId) -> impl Iterator<Item = Piece<'p>> + use<'p> {
+    /// The pieces of a file that begin within a range, at whose beginning one does unless that is 0.
+    fn pieces_of(&self, entry: EntryId, within: Range<u64>) -> impl Iterator<Item = Piece<'p>> {
+        let sparse = self.sparse.get(&entry).map(|ranges| &**ranges);
         let entry = self.plan.tree.entry(entry);
-        let shape = self.plan.shape(entry);
-        let is_compressed = matches!(shape.data, shape::Data::Compressed(_));
-        let size = self.size;
-        let ranges = stored_ranges(&shape, self.plan.format.block);
-        let file_end = ranges.last().map_or(0, |range| range.end);
-        ranges.into_iter().flat_map(move |range| {
-            let starts = range.clone().step_by(size as usize);
-            starts.map(move |start| Piece {
+        let (whole, file_end, is_compressed) = match sparse {
+            Some(ranges) => (None, ranges.last().map_or(0, |last| last.end), false),
+            None => {
+                let shape = self.plan.shape(entry);
+                let is_compressed = matches!(shape.data, Data::Compressed(_));
+                (Some(0..shape.size), shape.size, is_compressed)
+            }
+        };
+        let ranges = from(sparse.unwrap_or_default(), within.start);
+        let ranges = whole.into_iter().chain(ranges.iter().cloned());
+        let (size, end) = (self.size, within.end);
+        ranges
+            .take_while(move |range| range.start < end)
+            .flat_map(move |range| divided(range, &within, size))
+            .map(move |range| Piece {
                 entry,
-                range: start..range.end.min(start + size),
+                range,
                 file_end,
                 is_compressed,
             })
-        })
     }
 
     /// Packs a batch. The worker is made for the first one.
@@ -195,31 +211,49 @@ impl<'p> Batches<'p> {
         let compressor = Compressor::new(self.compression.codec, cluster, block)?;
         Ok(Worker {
             contents: Contents::new(&self.plan.tree)?,
+            open: None,
             packer: Packer::new(compressor, cluster, block),
             input: Vec::new(),
         })
     }
 }
 
-/// The ranges of a content that are stored.
-fn stored_ranges(shape: &Shape, block: BlockSize) -> Vec<Range<u64>> {
-    match &shape.data {
-        shape::Data::Chunks(map) => map
-            .stored_chunks()
-            .map(|chunks| map.blocks_of(&chunks))
-            .map(|blocks| {
-                blocks.start * block.bytes()..(blocks.end * block.bytes()).min(shape.size)
-            })
-            .collect(),
-        shape::Data::Flat { .. } | shape::Data::Compressed(_) => {
-            iter::once(0..shape.size).collect()
-        }
-    }
+/// Whether an entry is the first one of a content that may have blocks.
+fn may_have_blocks(plan: &Plan, entry: Entry<'_>) -> bool {
+    let kind = &entry.inode().kind;
+    matches!(kind, InodeKind::File(_) | InodeKind::Symlink(_))
+        && entry.is_first_name()
+        && !plan.equal.is_repeated(entry.inode_id())
 }
 
-impl Worker<'_> {
+/// The ranges of a file with holes that are stored.
+fn stored_ranges(map: &ChunkMap, size: u64, block: BlockSize) -> Box<[Range<u64>]> {
+    map.stored_chunks()
+        .map(|chunks| map.blocks_of(&chunks))
+        .map(|blocks| blocks.start * block.bytes()..(blocks.end * block.bytes()).min(size))
+        .collect()
+}
+
+/// The ranges that do not end before `at`.
+fn from(ranges: &[Range<u64>], at: u64) -> &[Range<u64>] {
+    &ranges[ranges.partition_point(|range| range.end <= at)..]
+}
+
+/// A range in parts of `size`, of which those are given that begin within another range. If that begins in this one, a part
+/// does there.
+fn divided(
+    range: Range<u64>,
+    within: &Range<u64>,
+    size: u64,
+) -> impl Iterator<Item = Range<u64>> + use<> {
+    let starts = range.start.max(within.start)..range.end.min(within.end);
+    let starts = starts.step_by(size as usize);
+    starts.map(move |start| start..range.end.min(start + size))
+}
+
+impl<'p> Worker<'p> {
     /// Reads a piece.
-    fn read(&mut self, piece: &Piece<'_>) -> Result<(), BuildError> {
+    fn read(&mut self, piece: &Piece<'p>) -> Result<(), BuildError> {
         let range = piece.range.start as usize..piece.range.end as usize;
         self.input.clear();
         if let InodeKind::Symlink(target) = &piece.entry.inode().kind {
@@ -227,8 +261,38 @@ impl Worker<'_> {
             return Ok(());
         }
         self.input.resize(range.len(), 0);
-        let content = self.contents.open(piece.entry.id())?;
+        let content = opened(&mut self.open, &mut self.contents, piece.entry.id())?;
         content.read_exact_at(&mut self.input, piece.range.start)?;
-        Ok(content.finish()?)
+        Ok(content.check()?)
+    }
+}
+
+/// The content of a file, which is opened unless it is the last one that was.
+fn opened<'a, 'p>(
+    last: &'a mut Option<(EntryId, Content<'p>)>,
+    contents: &mut Contents<'p>,
+    entry: EntryId,
+) -> Result<&'a Content<'p>, ScanError> {
+    let content = match last.take().filter(|(file, _)| *file == entry) {
+        Some((_, content)) => content,
+        None => contents.open(entry)?,
+    };
+    Ok(&last.insert((entry, content)).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// To walk there from the beginning would have no end.
+    #[test]
+    fn parts_are_found_where_they_are() {
+        const SIZE: u64 = 1 << 20;
+        let at = 1 << 62;
+        let parts = |end| Vec::from_iter(divided(5..at + SIZE + 7, &(at + 5..end), SIZE));
+        let [first, second] = [at + 5..at + 5 + SIZE, at + 5 + SIZE..at + SIZE + 7];
+        assert_eq!(parts(u64::MAX), [first.clone(), second]);
+        assert_eq!(parts(at + 5 + SIZE), [first]);
+        assert_eq!(from(&[0..2, 4..6, 8..9, 9..10], 6), [8..9, 9..10]);
     }
 }
