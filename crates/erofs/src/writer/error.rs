@@ -62,7 +62,7 @@ pub enum Unstorable {
         String,
     ),
     /// The value of an extended attribute is too long.
-    #[error("its extended attribute {} of 65536 bytes exceeds EROFS's limit by one byte", one_line(.0))]
+    #[error("its extended attribute {} is longer than EROFS's limit of 65535 bytes", one_line(.0))]
     AttributeTooLong(
         /// The attribute's name; untrusted text.
         String,

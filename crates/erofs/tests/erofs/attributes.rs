@@ -121,3 +121,22 @@ fn a_rare_attribute_leaves_the_places_of_others() {
     // The superblock, the shared attributes, and the inodes of the two files.
     assert!(new.count() <= 4);
 }
+
+/// Archives have longer ones than Linux.
+#[test]
+fn an_attribute_that_is_too_long_is_refused() {
+    let planned = |len| {
+        let value = vec![b'a'; len];
+        let archive = TarArchive::default().records(&[(KEY, &value)]).file("f");
+        let options = ScanOptions::default();
+        let tree = scan_archive(archive.in_file(), Path::new("a.tar"), &options).unwrap();
+        plan(tree, &Options::default(), &mut go_on).map(drop)
+    };
+    planned(65_535).unwrap();
+    for len in [65_536, 200_000] {
+        let error = planned(len).unwrap_err();
+        let expected =
+            "a.tar/f: its extended attribute user.k is longer than EROFS's limit of 65535 bytes";
+        assert_eq!(error.to_string(), expected);
+    }
+}
