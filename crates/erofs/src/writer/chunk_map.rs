@@ -76,6 +76,17 @@ impl ChunkMap {
         (chunks.start << self.bits)..(chunks.end << self.bits).min(self.blocks)
     }
 
+    /// The bytes that are stored of a file of this size, in order.
+    pub(super) fn stored_ranges(
+        &self,
+        size: u64,
+        block: BlockSize,
+    ) -> impl Iterator<Item = Range<u64>> {
+        let blocks = self.stored_chunks().map(|chunks| self.blocks_of(&chunks));
+        blocks
+            .map(move |blocks| blocks.start * block.bytes()..(blocks.end * block.bytes()).min(size))
+    }
+
     /// Number of blocks that are stored.
     pub(super) fn stored_blocks(&self) -> u64 {
         self.stored_blocks_with(self.bits)

@@ -357,12 +357,8 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
         file: &FileData,
         map: &ChunkMap,
     ) -> Result<(), BuildError> {
-        let block = self.plan.format.block.bytes();
-        for stored in map.stored_chunks() {
-            let blocks = map.blocks_of(&stored);
-            let start = blocks.start * block;
-            let end = (blocks.end * block).min(file.size());
-            self.copy(content, start, end - start)?;
+        for range in map.stored_ranges(file.size(), self.plan.format.block) {
+            self.copy(content, range.start, range.end - range.start)?;
         }
         Ok(())
     }

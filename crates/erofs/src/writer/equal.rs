@@ -1,6 +1,10 @@
 //! Finds files with equal content, which is stored once.
 
-use std::{collections::HashMap, ops::ControlFlow};
+use std::{
+    collections::HashMap,
+    iter,
+    ops::{ControlFlow, Range},
+};
 
 use sha2::{Digest, Sha256};
 use verimount_scan::{Content, Contents, FileData, InodeId, InodeKind, SourceTree};
@@ -9,8 +13,10 @@ use verimount_source::Progress;
 use super::{
     BuildError, Format,
     attributes::Attributes,
+    chunk_map::ChunkMap,
     shape::{Data, Shape},
 };
+use crate::block_size::BlockSize;
 
 /// Bytes of a file's beginning, middle and end that are compared first. Files of up to three times this
 /// are read whole.
@@ -66,7 +72,7 @@ impl Equal {
 struct Candidate<K> {
     key: K,
     /// Where the packs of its index begin, if it may be compressed: otherwise its index would differ.
-    alignment: u64,
+    alignment: Option<u64>,
     inode: InodeId,
 }
 
@@ -97,23 +103,26 @@ pub(super) fn find(
         (shape.blocks() > 0).then(|| Candidate {
             key: file.size(),
             alignment: match &shape.data {
-                Data::Compressed(index) => index.alignment(),
-                Data::Flat { .. } | Data::Chunks(_) => 0,
+                Data::Compressed(index) => Some(index.alignment()),
+                Data::Flat { .. } | Data::Chunks(_) => None,
             },
             inode: entry.inode_id(),
         })
     });
     let by_size = several(by_size.collect());
-    let by_sample = digests(tree, &by_size, |file, hash| match is_small(file.data) {
+    let block = format.block;
+    let by_sample = digests(tree, block, &by_size, |file, hash| match file.is_small() {
         true => file.hash_all(hash, progress),
         false => file.hash_samples(hash, progress),
     })?;
     let (small, large): (Vec<_>, Vec<_>) = several(by_sample)
         .into_iter()
-        .partition(|candidate| is_small(file(tree, candidate.inode)));
+        .partition(|candidate| is_small(&stored(file(tree, candidate.inode), block)));
     let mut equal = Equal::default();
     equal.add(&small);
-    let by_content = digests(tree, &large, |file, hash| file.hash_all(hash, progress))?;
+    let by_content = digests(tree, block, &large, |file, hash| {
+        file.hash_all(hash, progress)
+    })?;
     equal.add(&several(by_content));
     Ok(equal)
 }
@@ -129,9 +138,10 @@ fn several<K: Copy + Ord>(mut all: Vec<Candidate<K>>) -> Vec<Candidate<K>> {
         .collect()
 }
 
-/// The digests of what `hash` takes of each file, with its size and holes.
+/// The digests of what `hash` takes of each file, with its size and the holes that are kept.
 fn digests<K: Copy>(
     tree: &SourceTree,
+    block: BlockSize,
     candidates: &[Candidate<K>],
     mut hash: impl FnMut(&OpenFile<'_>, &mut Sha256) -> Result<(), BuildError>,
 ) -> Result<Vec<Candidate<[u8; 32]>>, BuildError> {
@@ -144,12 +154,16 @@ fn digests<K: Copy>(
         let data = file(tree, inode);
         let mut state = Sha256::new();
         state.update(data.size().to_le_bytes());
-        for range in data.stored() {
+        let stored = stored(data, block);
+        for range in &stored {
             state.update(range.start.to_le_bytes());
             state.update(range.end.to_le_bytes());
         }
-        let content = contents.open(tree.inode(inode).first_name)?;
-        let file = OpenFile { data, content };
+        let file = OpenFile {
+            size: data.size(),
+            stored,
+            content: contents.open(tree.inode(inode).first_name)?,
+        };
         hash(&file, &mut state)?;
         file.content.finish()?;
         Ok(Candidate {
@@ -161,22 +175,40 @@ fn digests<K: Copy>(
     digests.collect()
 }
 
-fn is_small(file: &FileData) -> bool {
-    file.stored_bytes() <= 3 * SAMPLE
+/// The ranges of a file that are stored in the image.
+fn stored(file: &FileData, block: BlockSize) -> Vec<Range<u64>> {
+    match ChunkMap::new(file, block) {
+        Some(map) => map.stored_ranges(file.size(), block).collect(),
+        None => iter::once(0..file.size()).collect(),
+    }
+}
+
+fn len(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
+fn is_small(stored: &[Range<u64>]) -> bool {
+    len(stored) <= 3 * SAMPLE
 }
 
 /// A file that is compared.
 struct OpenFile<'t> {
-    data: &'t FileData,
+    size: u64,
+    /// The ranges that are stored in the image. Holes of the file that are not kept do not count.
+    stored: Vec<Range<u64>>,
     content: Content<'t>,
 }
 
 impl OpenFile<'_> {
-    /// Hashes everything that has storage.
+    fn is_small(&self) -> bool {
+        is_small(&self.stored)
+    }
+
+    /// Hashes everything that is stored.
     fn hash_all(&self, hash: &mut Sha256, progress: &mut Progress<'_>) -> Result<(), BuildError> {
-        let longest = self.data.stored_bytes().min(BUFFER_LEN as u64);
+        let longest = len(&self.stored).min(BUFFER_LEN as u64);
         let mut buffer = vec![0; longest as usize];
-        for range in self.data.stored() {
+        for range in &self.stored {
             let mut at = range.start;
             while at < range.end {
                 let len = (range.end - at).min(buffer.len() as u64);
@@ -194,7 +226,7 @@ impl OpenFile<'_> {
         progress: &mut Progress<'_>,
     ) -> Result<(), BuildError> {
         let mut buffer = [0; SAMPLE as usize];
-        let last = self.data.size() - SAMPLE;
+        let last = self.size - SAMPLE;
         let middle = last / 2 / SAMPLE * SAMPLE;
         for at in [0, middle, last] {
             self.hash_part(&mut buffer, at, hash, progress)?;

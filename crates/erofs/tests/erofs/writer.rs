@@ -200,6 +200,46 @@ fn equal_contents_are_stored_once() {
     compare(&open(image).unwrap(), folder.path(), true);
 }
 
+/// Such holes take as much space as zeros.
+#[test]
+fn holes_of_less_than_a_block_do_not_count_as_a_difference() {
+    let block = 4096;
+    let mut content = noise(6 * block, 1);
+    content[1024..1536].fill(0);
+    let archive = |size: usize| {
+        let (len, rest) = (size.to_string(), size - 1536);
+        let map = format!("0,1024,1536,{rest}");
+        let stored = [&content[..1024], &content[1536..size]].concat();
+        TarArchive::default()
+            .member(b'0', b"full", b"", &content[..size])
+            .records(&[
+                ("GNU.sparse.name", b"sparse"),
+                ("GNU.sparse.size", len.as_bytes()),
+                ("GNU.sparse.numblocks", b"2"),
+                ("GNU.sparse.map", map.as_bytes()),
+            ])
+            .member(b'0', b"GNUSparseFile.0/sparse", b"", &stored)
+    };
+    // A file that is read whole at once, one of which samples would do, and one between these.
+    for blocks in [2, 3, 6] {
+        let path = Path::new("sparse.tar");
+        let archive = archive(blocks * block).in_file();
+        let tree = scan_archive(archive, path, &ScanOptions::default()).unwrap();
+        let plan = plan(tree, &Options::default(), &mut go_on).unwrap();
+        let image = written(&plan);
+        assert_eq!(
+            (plan.shared_files(), image.len()),
+            (1, (1 + blocks) * block)
+        );
+        let found = everything(&open(image).unwrap()).unwrap();
+        assert!(
+            found
+                .values()
+                .all(|seen| seen.content == content[..blocks * block])
+        );
+    }
+}
+
 /// It is the file of the model signature, which nothing is compared with.
 #[test]
 fn an_added_file_is_stored_on_its_own() {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     block_size::BlockSize,
-    writer::{BuildError, Plan, chunk_map::ChunkMap, shape::Data},
+    writer::{BuildError, Plan, shape::Data},
 };
 
 /// The least and the most bytes of a piece. Longer ones leave less room at their ends, and take more memory.
@@ -104,8 +104,8 @@ impl<'p> Batches<'p> {
         }
         self.files.push(entry.id());
         if let Data::Chunks(map) = &shape.data {
-            let ranges = stored_ranges(map, shape.size, self.plan.format.block);
-            self.sparse.insert(entry.id(), ranges);
+            let ranges = map.stored_ranges(shape.size, self.plan.format.block);
+            self.sparse.insert(entry.id(), ranges.collect());
         }
     }
 
@@ -224,14 +224,6 @@ fn may_have_blocks(plan: &Plan, entry: Entry<'_>) -> bool {
     matches!(kind, InodeKind::File(_) | InodeKind::Symlink(_))
         && entry.is_first_name()
         && !plan.equal.is_repeated(entry.inode_id())
-}
-
-/// The ranges of a file with holes that are stored.
-fn stored_ranges(map: &ChunkMap, size: u64, block: BlockSize) -> Box<[Range<u64>]> {
-    map.stored_chunks()
-        .map(|chunks| map.blocks_of(&chunks))
-        .map(|blocks| blocks.start * block.bytes()..(blocks.end * block.bytes()).min(size))
-        .collect()
 }
 
 /// The ranges that do not end before `at`.
