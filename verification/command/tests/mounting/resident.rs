@@ -40,7 +40,14 @@ fn what_cannot_be_resident_is_refused() {
     }
     limited("[a").is_wrong_usage();
     limited("*.missing").fails_saying("no file with content is to be resident");
-    let all = ["--resident", "all", "--resident", "*.bin", "--resident-limit", "1M"];
+    let all = [
+        "--resident",
+        "all",
+        "--resident",
+        "*.bin",
+        "--resident-limit",
+        "1M",
+    ];
     mount(&all).is_wrong_usage();
     mount(&["--resident", "all", "--resident-limit", "1000T"]).is_wrong_usage();
 }
