@@ -112,9 +112,12 @@ fn one_of_two_daemons_is_killed() {
     let last = mount(&mnt);
     let final_readers = start(&last, &mut random);
     final_readers[0].waits_for(20);
+    readers[0].waits_for(20);
     for mounted in [&survivor, &last] {
         // Each makes room for what it stores, unless the other has just done so.
         eventually("it evicts", || {
+            let mut all = readers.iter().chain(&final_readers);
+            assert!(all.all(|reader| !reader.thread.is_finished()));
             metric(mounted.directory(), "cache_evicted_bytes_total") > 0
         });
     }
