@@ -392,3 +392,29 @@ fn without_a_subcommand() {
         concat!("verimount ", env!("CARGO_PKG_VERSION"), "\n")
     );
 }
+
+#[test]
+fn an_unknown_option_names_the_commands_that_have_it() {
+    let unknown = verimount(["mount", "--mode", "x", "image", "mnt"]);
+    unknown.is_wrong_usage();
+    let tip = "tip: '--mode' is an option of 'verimount volume format', 'verimount volume mount'";
+    assert!(unknown.stderr.contains(tip), "{unknown:?}");
+    // It is similar, but the help does not show it.
+    assert!(!unknown.stderr.contains("--nodev"), "{unknown:?}");
+    let misspelt = verimount(["mount", "--miror", "x", "image", "mnt"]);
+    misspelt.is_wrong_usage();
+    assert!(misspelt.stderr.contains("'--mirror'"), "{misspelt:?}");
+}
+
+/// Options that would have no effect.
+#[test]
+fn what_restricts_contradicts_what_accepts_everything() {
+    for options in [
+        ["--unpinned", "--hash-offset=5"],
+        ["--unpinned", "--data-blocks=5"],
+        ["--unverified", "--hash-offset=5"],
+        ["--unverified", "--repair"],
+    ] {
+        verimount([&["mount", "image", "mnt"], &options[..]].concat()).is_wrong_usage();
+    }
+}
