@@ -116,6 +116,8 @@ impl Loaders {
         while let Some(offset) = load.claim() {
             load.fill_piece(&self.shared.tree, offset, &mut scratch);
         }
+        // Threads that wait for other files' storage would keep it, and with it the memory.
+        self.shared.forget(&load);
         load.wait()?;
         load.file.seal().map_err(LoadError::Failed)
     }
@@ -157,6 +159,12 @@ impl Shared {
             self.queued.notify_all();
         }
         !queue.has_ended
+    }
+
+    /// Takes out a load of which nothing is left to be claimed.
+    fn forget(&self, load: &Arc<Load>) {
+        let loads = &mut self.queue.lock().loads;
+        loads.retain(|other| !Arc::ptr_eq(other, load));
     }
 
     fn work(&self) {
