@@ -48,11 +48,14 @@ struct JsonReport {
     /// Bytes of data, and of the tree.
     size: u64,
     tree_size: u64,
-    /// Bytes that are fetched besides the tree, and in how many requests.
+    /// Bytes that are fetched besides the tree, in how many ranges, and by how many requests.
     fetched: u64,
+    fetched_ranges: u64,
     requests: u64,
     /// The files with new contents.
     files: Vec<String>,
+    /// Whether these are all of them.
+    all_files: bool,
     /// How many others have only metadata in new blocks.
     other_files: usize,
     /// Why some files are not named.
@@ -141,8 +144,10 @@ impl JsonReport {
             size: difference.size,
             tree_size: difference.tree_size,
             fetched: difference.fetched,
+            fetched_ranges: difference.fetched_ranges,
             requests: difference.requests,
             files: difference.files.iter().map(shown).collect(),
+            all_files: difference.names_all,
             other_files: difference.other_files,
             unnamed: difference.unnamed.as_ref().map(ToString::to_string),
         }

@@ -40,7 +40,7 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
     }
 }
 
-/// Those that can be run, each of which knows its whole name.
+/// All of them, each of which knows its whole name.
 fn all_commands() -> Vec<Command> {
     let mut root = Cli::command();
     root.build();

@@ -40,7 +40,9 @@ pub struct Difference {
     pub tree_size: u64,
     /// How many bytes are asked for to get the new blocks: more than they have, where that saves requests.
     pub fetched: u64,
-    /// How many requests that takes, without those for the tree.
+    /// In how many ranges they are.
+    pub fetched_ranges: u64,
+    /// How many requests that takes, without those for the tree: several for a range of more than 16 MiB.
     pub requests: u64,
     /// The files of the new image whose contents have new blocks, with their paths from the root: the first 100,000. A block
     /// has the contents of several files, if they are small.
@@ -122,6 +124,7 @@ where
         size: geometry.data_size(),
         tree_size: geometry.tree_size(),
         fetched: asked.iter().sum(),
+        fetched_ranges: asked.len() as u64,
         requests: asked.iter().map(|len| len.div_ceil(LARGEST_STEP)).sum(),
         files: Vec::new(),
         names_all: true,

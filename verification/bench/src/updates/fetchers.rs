@@ -292,6 +292,6 @@ fn require(report: &mut Report, site: &Site<'_>, images: &Images, bytes: Spread,
         bytes.times(needed.recip()),
     );
     let text = format!("{}, {}: requests", images.title, site.name);
-    let most = images.difference.requests + OPENING;
+    let most = images.difference.fetched_runs + OPENING;
     report.require(&text, Bar::AtMost(most as f64), "", requests);
 }

@@ -101,8 +101,8 @@ pub(super) struct Difference {
     pub(super) size: u64,
     pub(super) new_blocks: u64,
     pub(super) runs: u64,
-    /// The requests with which these runs are fetched, without those for opening.
-    pub(super) requests: u64,
+    /// The runs that are left when gaps are closed, without what opening fetches.
+    pub(super) fetched_runs: u64,
     tree: u64,
 }
 
@@ -120,7 +120,7 @@ impl Difference {
             size: figure("size")?,
             new_blocks: figure("new_blocks")?,
             runs: figure("new_ranges")?,
-            requests: figure("requests")?,
+            fetched_runs: figure("fetched_ranges")?,
             tree: figure("tree_size")?,
         })
     }
