@@ -1,5 +1,7 @@
 //! SeaweedFS, an object store whose servers have different duties.
 
+use std::{net::TcpStream, time::Duration};
+
 use super::object_store::{Address, KEY, ObjectStore, STORAGE, Server};
 use crate::prelude::*;
 
@@ -16,22 +18,22 @@ pub(crate) fn start(world: &World) -> Option<ObjectStore> {
     let folder = world.directory("seaweedfs");
     fs::write(folder.join("s3.json"), settings()).unwrap();
     let seaweed = SeaweedFs { weed, folder };
-    let [master, filer] = [Address::free(), Address::free()];
+    let [at_master, at_filer] = [Address::free(), Address::free()];
     let (to_master, to_filer) = (
-        format!("-master={}", shown(master)),
-        format!("-filer={}", shown(filer)),
+        format!("-master={}", shown(at_master)),
+        format!("-filer={}", shown(at_filer)),
     );
     let master = seaweed.server(
-        master,
+        at_master,
         "master -ip=127.0.0.1 -mdir=. -volumeSizeLimitMB=1024 -defaultReplication=010",
     );
     let storage = (0..STORAGE).map(|number| seaweed.volume(number, &to_master));
     let storage = storage.collect();
     let filer = seaweed.server(
-        filer,
+        at_filer,
         &format!("filer -ip=127.0.0.1 -defaultReplicaPlacement=010 {to_master}"),
     );
-    seaweed.make_bucket(&to_master, &to_filer);
+    make_bucket(at_filer);
     // Without what listens at a fixed port, which another cluster may have.
     let gateway = seaweed.server(
         Address::free(),
@@ -63,24 +65,22 @@ impl SeaweedFs {
             &format!("volume -ip=127.0.0.1 -dir={own} -rack=r{number} -max=64 {to_master}"),
         )
     }
+}
 
-    fn make_bucket(&self, to_master: &str, to_filer: &str) {
-        eventually("a bucket can be made", || {
-            let mut shell = Command::new(&self.weed)
-                .args(["shell", to_master, to_filer])
-                .current_dir(&self.folder)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let commands = b"s3.bucket.create -name images\ns3.bucket.list\n";
-            // It may end before it reads.
-            let _ = shell.stdin.take().unwrap().write_all(commands);
-            let output = shell.wait_with_output().unwrap();
-            String::from_utf8_lossy(&output.stdout).contains("images")
+/// Makes the bucket, which is a folder of the filer, by storing an object there. The shell of SeaweedFS, which has a
+/// command for it, waits for minutes for its master now and then.
+fn make_bucket(filer: Address) {
+    eventually("an object can be stored", || {
+        let mut answer = String::new();
+        let asked = TcpStream::connect(("127.0.0.1", filer.port)).and_then(|mut filer| {
+            filer.set_read_timeout(Some(Duration::from_secs(10)))?;
+            filer.write_all(
+                b"PUT /buckets/images/first HTTP/1.0\r\nContent-Length: 5\r\n\r\nfirst",
+            )?;
+            filer.read_to_string(&mut answer)
         });
-    }
+        asked.is_ok() && answer.contains(" 201 Created")
+    });
 }
 
 /// An address as SeaweedFS writes it.
