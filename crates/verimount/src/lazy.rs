@@ -1,14 +1,13 @@
 //! Content that is opened when something of it is first read, and on another machine again after it was replaced there.
 
 use std::{
-    fmt, io,
-    sync::{Arc, OnceLock},
-    thread,
+    io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use verimount_source::{ReadAt, ReadError, check_range};
-use verimount_sync::{Condvar, Mutex};
+use verimount_sync::Mutex;
 
 use crate::{
     Error,
@@ -17,6 +16,7 @@ use crate::{
     far::{is_replaced, replaced},
     fault::Fault,
     opened_seal::OpenedSeal,
+    opening::{Failure, LONGEST, Opening},
     place::Place,
 };
 
@@ -29,36 +29,16 @@ pub(crate) struct Lazy {
     accepted: Accepted,
     /// The seal of the content, wherever it was found. At the place there may be another one later.
     seal: OpenedSeal,
-    /// The attempt to open it that has succeeded, is under way or comes next.
-    attempt: Mutex<Arc<Attempt>>,
-    /// What readers know of it who do not wait until it has ended.
-    opening: Mutex<Opening>,
-    opening_ended: Condvar,
+    opening: Arc<Opening<Files>>,
     /// Why the place is left alone, and since when.
     refused: Mutex<Option<(Instant, Failure)>>,
 }
 
-/// Whether a thread opens content, and how the last one failed.
-#[derive(Default)]
-struct Opening {
-    is_under_way: bool,
-    failure: Option<Failure>,
-}
-
-/// An attempt to open content. All readers that need it wait for the same one, and share its failure: one after the
-/// other, each would wait as long as the first.
-type Attempt = OnceLock<Result<Files, Failure>>;
-
 /// Data and tree of open content.
-#[derive(Clone)]
 struct Files {
     data: Arc<dyn ReadAt>,
     tree: Arc<dyn ReadAt>,
 }
-
-/// Why content could not be opened.
-#[derive(Debug, Clone)]
-struct Failure(Arc<io::Error>);
 
 impl Lazy {
     /// The same seal, whose data and tree are opened at `place` when something of them is first read.
@@ -67,7 +47,7 @@ impl Lazy {
         accepted: Accepted,
         seal: OpenedSeal,
     ) -> OpenedSeal {
-        Self::new(place, accepted, &seal, Attempt::new()).read_for(seal)
+        Self::new(place, accepted, &seal, Opening::closed()).read_for(seal)
     }
 
     /// The same seal, which was found at `place`.
@@ -76,23 +56,21 @@ impl Lazy {
         accepted: Accepted,
         seal: OpenedSeal,
     ) -> OpenedSeal {
-        let attempt = Attempt::from(Ok(Files::of(&seal)));
-        Self::new(place, accepted, &seal, attempt).read_for(seal)
+        let opening = Opening::open(Files::of(&seal));
+        Self::new(place, accepted, &seal, opening).read_for(seal)
     }
 
     fn new(
         place: impl Into<Arc<Place>>,
         accepted: Accepted,
         seal: &OpenedSeal,
-        attempt: Attempt,
+        opening: Arc<Opening<Files>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             place: place.into(),
             accepted,
             seal: seal.clone(),
-            attempt: Mutex::new(attempt.into()),
-            opening: Mutex::default(),
-            opening_ended: Condvar::new(),
+            opening,
             refused: Mutex::default(),
         })
     }
@@ -109,16 +87,13 @@ impl Lazy {
         seal.with_sources(Arc::new(data), Arc::new(tree))
     }
 
-    /// A failure is not kept: the next read tries again, unless there is something else on this machine.
-    fn opened(&self, attempt: &Arc<Attempt>) -> io::Result<Files> {
+    /// What is open, or becomes so as long as `patience`, unless there is something else on this machine.
+    fn opened_within(self: &Arc<Self>, patience: Duration) -> io::Result<Arc<Files>> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal.into());
         }
-        let opened = attempt.get_or_init(|| self.find().map_err(Failure::from));
-        opened.clone().map_err(|failure| {
-            self.forget(attempt);
-            failure.into()
-        })
+        let lazy = self.clone();
+        self.opening.within(patience, move || lazy.find())
     }
 
     fn find(&self) -> io::Result<Files> {
@@ -155,58 +130,6 @@ impl Lazy {
         let recent = refused.filter(|(since, _)| since.elapsed() < REFUSAL);
         recent.map(|(_, failure)| failure.clone())
     }
-
-    /// What is open, or becomes so as long as `patience`. Opening goes on after that.
-    fn opened_within(self: &Arc<Self>, patience: Duration) -> io::Result<Files> {
-        if let Some(files) = self.if_open() {
-            return Ok(files);
-        }
-        let attempt = self.attempt.lock().clone();
-        if !self.place.is_slow() {
-            return self.opened(&attempt);
-        }
-        let mut opening = self.opening.lock();
-        if !opening.is_under_way {
-            let lazy = self.clone();
-            let thread = thread::Builder::new().name("open".to_owned());
-            thread.spawn(move || lazy.open_for_others(&attempt))?;
-            opening.is_under_way = true;
-        }
-        let is_under_way = |opening: &mut Opening| opening.is_under_way;
-        let opening = self
-            .opening_ended
-            .wait_timeout_while(opening, patience, is_under_way);
-        match (&opening.failure, opening.is_under_way) {
-            (_, true) => Err(io::ErrorKind::TimedOut.into()),
-            (Some(failure), false) => Err(failure.clone().into()),
-            (None, false) => self.if_open().ok_or_else(|| io::ErrorKind::TimedOut.into()),
-        }
-    }
-
-    fn open_for_others(&self, attempt: &Arc<Attempt>) {
-        let opened = self.opened(attempt);
-        let mut opening = self.opening.lock();
-        *opening = Opening {
-            is_under_way: false,
-            failure: opened.err().map(Failure::from),
-        };
-        drop(opening);
-        self.opening_ended.notify_all();
-    }
-
-    /// The next read opens the content again, if that has not been done already.
-    fn forget(&self, attempt: &Arc<Attempt>) {
-        let mut current = self.attempt.lock();
-        if Arc::ptr_eq(&current, attempt) {
-            *current = Arc::default();
-        }
-    }
-
-    /// What is open already, without waiting.
-    fn if_open(&self) -> Option<Files> {
-        let attempt = self.attempt.lock().clone();
-        attempt.get()?.clone().ok()
-    }
 }
 
 impl Files {
@@ -226,33 +149,35 @@ struct LazyPart {
 }
 
 impl LazyPart {
-    /// Reads what is open; `None` if it must be opened again, as the same content may be stored there in another way now.
-    fn read_open(
+    fn read(
         &self,
         buf: &mut [u8],
         offset: u64,
-        patience: Duration,
-    ) -> Result<Option<()>, ReadError> {
-        let attempt = self.lazy.attempt.lock().clone();
-        let files = self.lazy.opened_within(patience);
-        let files = files.map_err(ReadError::io(offset, buf.len()))?;
-        match (self.choose)(&files).read_within(buf, offset, patience) {
-            Err(ReadError::Io { source, .. }) if is_replaced(&source) => {
-                self.lazy.forget(&attempt);
-                Ok(None)
+        patience: Option<Duration>,
+    ) -> Result<(), ReadError> {
+        check_range(offset, buf.len(), self.size)?;
+        let len = buf.len();
+        for _ in 0..2 {
+            let files = self.lazy.opened_within(patience.unwrap_or(LONGEST));
+            let files = files.map_err(ReadError::io(offset, len))?;
+            let source = (self.choose)(&files);
+            let read = match patience {
+                Some(patience) => source.read_within(buf, offset, patience),
+                None => source.read_exact_at(buf, offset),
+            };
+            match read {
+                // The same content may be stored there in another way now.
+                Err(ReadError::Io { source, .. }) if is_replaced(&source) => {
+                    self.lazy.opening.forget(&files);
+                }
+                read => return read,
             }
-            read => read.map(Some),
         }
-    }
-
-    fn read(&self, attempt: &Arc<Attempt>, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        let files = self.lazy.opened(attempt);
-        let files = files.map_err(ReadError::io(offset, buf.len()))?;
-        (self.choose)(&files).read_exact_at(buf, offset)
+        Err(ReadError::io(offset, len)(replaced()))
     }
 
     fn if_open(&self) -> Option<Arc<dyn ReadAt>> {
-        self.lazy.if_open().as_ref().map(self.choose)
+        self.lazy.opening.if_open().as_deref().map(self.choose)
     }
 }
 
@@ -262,17 +187,7 @@ impl ReadAt for LazyPart {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        check_range(offset, buf.len(), self.size)?;
-        let attempt = self.lazy.attempt.lock().clone();
-        match self.read(&attempt, buf, offset) {
-            // The same content may be stored there in another way now.
-            Err(ReadError::Io { source, .. }) if is_replaced(&source) => {
-                self.lazy.forget(&attempt);
-                let attempt = self.lazy.attempt.lock().clone();
-                self.read(&attempt, buf, offset)
-            }
-            read => read,
-        }
+        self.read(buf, offset, None)
     }
 
     fn read_within(
@@ -281,13 +196,7 @@ impl ReadAt for LazyPart {
         offset: u64,
         patience: Duration,
     ) -> Result<(), ReadError> {
-        check_range(offset, buf.len(), self.size)?;
-        for _ in 0..2 {
-            if self.read_open(buf, offset, patience)?.is_some() {
-                return Ok(());
-            }
-        }
-        Err(ReadError::io(offset, buf.len())(replaced()))
+        self.read(buf, offset, Some(patience))
     }
 
     fn will_need(&self, offset: u64, len: u64) {
@@ -311,35 +220,11 @@ impl ReadAt for LazyPart {
     }
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self(Arc::new(error))
-    }
-}
-
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> Self {
-        Self::new(failure.0.kind(), failure)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Failure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
 #[cfg(all(test, feature = "remote"))]
 mod tests {
-    use std::{fs, sync::mpsc::channel};
+    use std::fs;
 
-    use verimount_testkit::{HttpServer, eventually};
+    use verimount_testkit::HttpServer;
     use verimount_verity::Identity;
 
     use super::*;
@@ -395,7 +280,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mirror");
         let place = Place::new(path.as_path().into(), &OpenOptions::new());
-        let lazy = Lazy::new(place, accepted, &seal, Attempt::new());
+        let lazy = Lazy::new(place, accepted, &seal, Opening::closed());
         let content = lazy.clone().read_for(seal);
         fails(content.data());
         assert!(lazy.refusal().is_none());
@@ -409,30 +294,5 @@ mod tests {
         let long_ago = since.checked_sub(REFUSAL).expect("the machine runs");
         *lazy.refused.lock() = Some((long_ago, failure));
         content.data().read_exact_at(&mut [0; 10], 0).unwrap();
-    }
-
-    #[test]
-    fn those_who_wait_share_an_attempt() {
-        const READERS: usize = 8;
-        let (file, seal, accepted) = sealed();
-        let (all_wait, told) = channel::<()>();
-        let told = Mutex::new(told);
-        let server = HttpServer::start(file, move |_, _, right| {
-            // Told, or the test has failed.
-            let _ = told.lock().recv();
-            right.only_status(404)
-        });
-        let lazy = Lazy::new(place(&server), accepted, &seal, Attempt::new());
-        let attempt = lazy.attempt.lock().clone();
-        let seal = &lazy.clone().read_for(seal);
-        thread::scope(move |scope| {
-            for _ in 0..READERS {
-                scope.spawn(|| fails(seal.data()));
-            }
-            // Besides the readers, there are this one and the next.
-            eventually("all wait", || Arc::strong_count(&attempt) == READERS + 2);
-            drop(all_wait);
-        });
-        assert_eq!(server.requests().len(), 1);
     }
 }

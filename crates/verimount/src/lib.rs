@@ -208,6 +208,7 @@ mod mount;
 mod open;
 mod open_options;
 mod opened_seal;
+mod opening;
 mod output_file;
 mod place;
 mod prefetch;
