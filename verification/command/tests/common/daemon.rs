@@ -210,6 +210,9 @@ fn keep_reading(mut stderr: BufReader<ChildStderr>, log: Arc<Mutex<String>>) -> 
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("{:?} said: {}", self.directory, self.log());
+        }
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
