@@ -197,7 +197,9 @@ impl Shared {
                 Ok(granted) => room.granted = granted,
                 Err(error) => {
                     tracing::warn!(%error, "evicting from the cache");
-                    room.rests_until = Some(Instant::now() + RESPITE);
+                    self.counters.failures.fetch_add(1, Relaxed);
+                    drop(room);
+                    self.rest();
                     return false;
                 }
             }

@@ -12,7 +12,7 @@ pub struct CacheStats {
     pub rejected: u64,
     /// Bytes evicted to keep it within its size.
     pub evicted: u64,
-    /// Reads and writes of it that failed.
+    /// Reads, writes and evictions that failed.
     pub failures: u64,
 }
 

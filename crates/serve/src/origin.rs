@@ -72,6 +72,6 @@ pub struct CacheStatus {
     pub bytes_rejected: u64,
     /// Bytes evicted to keep it within its size.
     pub bytes_evicted: u64,
-    /// Reads and writes of it that failed. Reads then fetch, and writes are omitted.
+    /// Reads, writes and evictions that failed. Reads then fetch, and writes are omitted.
     pub failures: u64,
 }

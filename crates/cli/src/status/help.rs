@@ -25,7 +25,9 @@ pub(super) fn help(metric: &str) -> &'static str {
             "Bytes of the cache that did not match, and were fetched again."
         }
         "cache_evicted_bytes_total" => "Bytes evicted from the cache.",
-        "cache_failures_total" => "Reads and writes of the cache that failed.",
+        "cache_failures_total" => {
+            "Reads and writes of the cache, and evictions from it, that failed."
+        }
         "healed_reads_total" => "Reads that another place than the first answered.",
         "repaired_ranges_total" => "Ranges that were replaced by right bytes from a mirror.",
         "place_reads_total" => "Reads that a place of the content was asked for.",
