@@ -93,6 +93,7 @@ impl Lazy {
             return Err(refusal.into());
         }
         let lazy = self.clone();
+        let patience = self.place.patience_to_open(patience);
         self.opening.within(patience, move || lazy.find())
     }
 
@@ -271,6 +272,21 @@ mod tests {
         (0..3).for_each(|_| fails(seal.data()));
         let mut buf = [0; 10];
         seal.data().read_exact_at(&mut buf, 0).unwrap();
+        assert_eq!(buf, DATA[..10]);
+    }
+
+    /// Its disk may have to start.
+    #[test]
+    fn what_is_on_this_machine_is_waited_for() {
+        let (file, seal, accepted) = sealed();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mirror");
+        fs::write(&path, file).unwrap();
+        let place = Place::new(path.as_path().into(), &OpenOptions::new());
+        let seal = Lazy::closed(place, accepted, seal);
+        let mut buf = [0; 10];
+        let read = seal.data().read_within(&mut buf, 0, Duration::ZERO);
+        read.unwrap();
         assert_eq!(buf, DATA[..10]);
     }
 

@@ -74,13 +74,11 @@ impl<T: Send + Sync + 'static> Opening<T> {
         open: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<Arc<Attempt<T>>> {
         let attempt = Arc::<Attempt<T>>::default();
-        let (opening, own) = (self.clone(), attempt.clone());
+        let under_way = UnderWay(self.clone(), attempt.clone());
         let thread = thread::Builder::new().name("open".to_owned());
         thread.spawn(move || {
-            own.get_or_init(|| open().map(Arc::new).map_err(Failure::from));
-            // Who has seen that it had not ended waits by now.
-            drop(opening.last.lock());
-            opening.an_attempt_ended.notify_all();
+            let UnderWay(_, attempt) = &under_way;
+            attempt.get_or_init(|| open().map(Arc::new).map_err(Failure::from));
         })?;
         Ok(attempt)
     }
@@ -98,6 +96,19 @@ impl<T: Send + Sync + 'static> Opening<T> {
         if current.is_some_and(|current| matches!(current, Ok(it) if Arc::ptr_eq(it, opened))) {
             *last = None;
         }
+    }
+}
+
+/// An attempt that ends, even in a panic, with those who wait for it being told.
+struct UnderWay<T>(Arc<Opening<T>>, Arc<Attempt<T>>);
+
+impl<T> Drop for UnderWay<T> {
+    fn drop(&mut self) {
+        let Self(opening, attempt) = self;
+        attempt.get_or_init(|| Err(io::Error::other("opening it has panicked").into()));
+        // Who has seen that it had not ended waits by now.
+        drop(opening.last.lock());
+        opening.an_attempt_ended.notify_all();
     }
 }
 
@@ -171,6 +182,14 @@ mod tests {
         assert_eq!(late.kind(), io::ErrorKind::TimedOut);
         go_on.send(()).unwrap();
         assert_eq!(*opening.within(LONGEST, cannot).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_panic_is_a_failure() {
+        let opening = Opening::<u8>::closed();
+        let failed = opening.within(LONGEST, || panic!("this is wanted"));
+        assert_eq!(failed.unwrap_err().to_string(), "opening it has panicked");
+        assert_eq!(*opening.within(LONGEST, || Ok(1)).unwrap(), 1);
     }
 
     #[test]

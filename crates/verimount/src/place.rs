@@ -3,6 +3,7 @@
 use std::{
     path::Path,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use verimount_names::printable;
@@ -14,6 +15,7 @@ use crate::{
     accepted::{Accepted, Named},
     far::{Access, ContentOrigin, FarLocation, Manifest},
     location::{Kind, attributes, open_file},
+    opening::LONGEST,
 };
 
 /// Where content is, by its location and the options. Nothing of it is opened yet.
@@ -96,6 +98,15 @@ impl Place {
     pub(crate) fn is_slow(&self) -> bool {
         let sidecar = self.sidecar.as_ref();
         self.location.is_slow() || sidecar.is_some_and(Location::is_slow)
+    }
+
+    /// How long somebody with this patience waits until something there is opened. A disk that has to start is no server that
+    /// others may replace.
+    pub(crate) fn patience_to_open(&self, patience: Duration) -> Duration {
+        match self.is_slow() {
+            true => patience,
+            false => LONGEST,
+        }
     }
 
     /// Where what is accepted comes from, if others that come from there may say what is in it. None may if nothing was said

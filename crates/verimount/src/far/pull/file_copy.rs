@@ -34,7 +34,9 @@ impl FileCopy {
     fn read(&self, buf: &mut [u8], offset: u64, patience: Duration) -> Result<(), ReadError> {
         let (place, open, size) = (self.place.clone(), self.open, self.size);
         let find = move || opened(open(&place), size);
-        let file = self.opening.within(patience, find);
+        let file = self
+            .opening
+            .within(self.place.patience_to_open(patience), find);
         let file = file.map_err(ReadError::io(offset, buf.len()))?;
         file.read_within(buf, offset, patience)
     }
