@@ -90,8 +90,15 @@ impl fmt::Debug for Authorities {
 pub struct Session {
     shared: Arc<Shared>,
     tolerates_changes: bool,
-    /// A URL on the only server that gets the headers; `None` if each does.
-    confidant: Option<RemoteUrl>,
+    told: Told,
+}
+
+/// Who gets the headers of a session.
+#[derive(Clone)]
+enum Told {
+    Each,
+    /// The server of this URL, or none.
+    Only(Option<RemoteUrl>),
 }
 
 struct Shared {
@@ -126,7 +133,7 @@ impl Session {
         Self {
             shared: shared.into(),
             tolerates_changes: false,
-            confidant: None,
+            told: Told::Each,
         }
     }
 
@@ -141,11 +148,13 @@ impl Session {
         }
     }
 
-    /// The same session, which sends its headers to the server of this URL only. What was said before counts.
+    /// The same session, which sends its headers to the server of this URL only, or to none. What was said before counts.
     #[must_use]
-    pub fn sending_headers_to(self, url: &RemoteUrl) -> Self {
-        let confidant = self.confidant.or_else(|| Some(url.clone()));
-        Self { confidant, ..self }
+    pub fn sending_headers_to(mut self, url: Option<RemoteUrl>) -> Self {
+        if let Told::Each = self.told {
+            self.told = Told::Only(url);
+        }
+        self
     }
 
     /// The same with other settings and credentials of clouds than those in the environment. It must be new.
@@ -255,9 +264,12 @@ impl Session {
 
     /// What is sent to the server of a URL; `None` if that is nothing.
     pub(crate) fn headers_for(&self, url: &RemoteUrl) -> Option<&Headers> {
-        let is_told = |confidant: &RemoteUrl| confidant.is_same_server(url);
+        let is_told = match &self.told {
+            Told::Each => true,
+            Told::Only(only) => only.as_ref().is_some_and(|only| only.is_same_server(url)),
+        };
         let headers = &self.shared.headers;
-        (!headers.is_empty() && self.confidant.as_ref().is_none_or(is_told)).then_some(headers)
+        (is_told && !headers.is_empty()).then_some(headers)
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -74,6 +74,7 @@ where
     Error: From<L::Error>,
 {
     let location = location.try_into()?;
+    let options = &options.for_content(&location);
     let place = Place::new(location.clone(), options);
     let (source, _) = place.content()?;
     let size = source.size();

@@ -152,6 +152,43 @@ fn headers_are_sent_and_never_shown() {
 }
 
 #[test]
+fn headers_are_for_the_server_of_the_content() {
+    let world = needs!(World::with_mount_point());
+    let headers = world.write("headers", "X-Asked-By: a test\n");
+    let has_header = |request: &HttpRequest| request.header("x-asked-by").is_some();
+
+    let file = world.write("file", noise(100_000, 1));
+    verimount(args!["seal", &file]).succeeds();
+    let [data, seal] = [file.clone(), world.path("file.verity")].map(|file| {
+        let bytes = fs::read(file).unwrap();
+        HttpServer::honest(bytes)
+    });
+    let sidecar = format!("--sidecar={}", seal.url("/seal"));
+    let url = data.url("/file");
+    verimount(args!["info", url, sidecar, "--header-file", &headers]).succeeds();
+    assert!(data.requests().iter().all(has_header));
+    assert!(!seal.requests().is_empty() && !seal.requests().iter().any(has_header));
+
+    // Object stores get none, so that nobody does.
+    let (tree, image) = (world.directory("tree"), world.path("image"));
+    create(&tree, false);
+    let digest = verimount(args!["build", &tree, &image]).digest();
+    let mirror = HttpServer::honest(fs::read(image).unwrap());
+    let (id, secret) = ("AKIAEXAMPLE", "example");
+    let mut command = User::Current.command();
+    command
+        .args(["ls", "s3://images/image", "--no-cache", "--digest"])
+        .args([&digest, "--mirror", &mirror.url("/image"), "--header-file"])
+        .arg(headers)
+        .env("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ACCESS_KEY_ID", id)
+        .env("AWS_SECRET_ACCESS_KEY", secret);
+    finish(command).succeeds();
+    assert!(!mirror.requests().is_empty() && !mirror.requests().iter().any(has_header));
+}
+
+#[test]
 fn a_mount_of_a_url_has_the_same_files() {
     let world = needs!(World::with_mount_point());
     let (tree, mnt) = (world.directory("tree"), world.path("mnt"));

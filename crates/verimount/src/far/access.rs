@@ -36,13 +36,13 @@ impl Access {
         }
     }
 
-    /// The same, which sends headers to the server of this location only, if it is on one. What was said before counts.
+    /// The same, which sends headers to the server of this location only; to none for an object. What was said before counts.
     pub(crate) fn sending_headers_to(self, location: &FarLocation) -> Self {
         let server = location.server(&self);
-        let session = server.into_iter().fold(self.session, |session, server| {
-            session.sending_headers_to(&server)
-        });
-        Self { session, ..self }
+        Self {
+            session: self.session.sending_headers_to(server),
+            ..self
+        }
     }
 
     /// How long a read waits for what is on another machine.
