@@ -2,11 +2,12 @@
 
 #![cfg(feature = "remote")]
 
-use std::{fs, net::TcpListener, slice};
+use std::{fs, net::TcpListener, slice, time::Duration};
 
 use tempfile::TempDir;
 use verimount::{
-    FileDigest, Identity, Location, OpenOptions, PullOptions, SealOptions, pull, seal,
+    FileDigest, Identity, Location, OpenOptions, PullOptions, RemoteOptions, SealOptions, pull,
+    seal,
 };
 use verimount_testkit::{HttpServer, noise};
 
@@ -89,4 +90,26 @@ fn a_mirror_may_say_nothing() {
     });
     let right = sealed.server();
     assert!(sealed.is_copied_from(&[first.url("/file"), silent, right.url("/file")]));
+}
+
+/// The first one has the seal behind the data, the other one beside it.
+#[test]
+fn another_place_may_have_other_files() {
+    let sealed = Sealed::new();
+    let first = HttpServer::start(sealed.bytes.clone(), |number, _, answer| match number {
+        0..3 => answer,
+        _ => answer.only_status(404),
+    });
+    let other = sealed.folder.path().join("other");
+    fs::write(&other, noise(3_000_000, 1)).unwrap();
+    let beside = seal(&other, &SealOptions::new()).unwrap();
+    assert_eq!(beside.identity, Identity::FileDigest(sealed.digest));
+    let mut remote = RemoteOptions::default();
+    remote.timeout = Duration::from_secs(1);
+    let options = OpenOptions::new().digest(sealed.digest).remote(remote);
+    let options = PullOptions::new(options.mirror(other.as_path()));
+    let copy = sealed.folder.path().join("copy");
+    let url: Location = first.url("/file").parse().unwrap();
+    pull(url, &copy, &options).unwrap();
+    assert_eq!(fs::read(copy).unwrap(), noise(3_000_000, 1));
 }

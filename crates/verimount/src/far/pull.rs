@@ -132,9 +132,10 @@ where
             found => found?,
         };
         match from.copy_to(file, found, open, watch) {
-            // Only all of it together tells that something is wrong, and not where.
-            Err(error) if is_wrong(&error) && left.len() > 1 => {
-                tracing::warn!(%error, "a copy is wrong there: other places are asked");
+            // Only all of it together tells that something is wrong, and not where. What others have in other files is not
+            // read while it cannot be read there.
+            Err(error) if left.len() > 1 && (is_wrong(&error) || is_free && is_unread(&error)) => {
+                tracing::warn!(%error, "a copy cannot be used: other places are asked");
                 left = &left[1..];
                 if is_free {
                     there = &left[0];
@@ -160,6 +161,10 @@ fn is_wrong(error: &Error) -> bool {
         fault,
         Fault::Damaged | Fault::Layers(LayersError::WrongLayer { .. })
     )
+}
+
+fn is_unread(error: &Error) -> bool {
+    matches!(error.fault(), Fault::Read(_))
 }
 
 /// Where content is copied from.
