@@ -62,11 +62,15 @@ impl Blame {
         let mut at = range.start;
         while at < range.end {
             let (end, mut strikes) = self.at(&(at..range.end));
+            // One that counted as wrong already does not make the strikes of others count for longer.
+            let known = self.ranges.get(&at);
+            let known = known.filter(|_| strikes[place] >= STRIKES);
+            let since = known.map_or_else(Instant::now, |known| known.since);
             strikes[place] = strikes[place].saturating_add(1);
             let blamed = Blamed {
                 end,
                 strikes,
-                since: Instant::now(),
+                since,
             };
             self.ranges.insert(at, blamed);
             at = end;
@@ -217,6 +221,21 @@ mod tests {
         for (start, end, strikes) in strikes {
             assert!((start..end).all(|at| blame.at(&(at..at + 1)).1 == [strikes]));
         }
+    }
+
+    #[test]
+    fn one_that_counts_as_wrong_keeps_no_other_from_being_asked_again() {
+        let mut blame = Blame::new(2);
+        for place in [0, 1].repeat(STRIKES.into()) {
+            blame.strike(&(0..10), place);
+        }
+        let before = Instant::now().checked_sub(MEMORY / 2);
+        let before = before.expect("the machine runs for longer");
+        blame.ranges.get_mut(&0).unwrap().since = before;
+        blame.strike(&(0..10), 0);
+        assert_eq!(blame.ranges[&0].since, before);
+        blame.ranges.get_mut(&0).unwrap().since = before - MEMORY / 2;
+        assert!(blame.has_hope(&(0..10)));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     ops::Range,
     thread::{self, ThreadId},
+    time::{Duration, Instant},
 };
 
 use verimount_sync::Mutex;
@@ -15,6 +16,9 @@ const MAX_THREADS: usize = 1024;
 /// The most pieces that are kept of a thread: more than the blocks of the largest read that are read again one by one. The
 /// oldest are forgotten.
 const MAX_PIECES: usize = 4096;
+
+/// How long ago it is recent that nobody else has answered a thread.
+const RECENT: Duration = Duration::from_secs(1);
 
 /// A range, and who gave it.
 pub(crate) type Piece = (Range<u64>, Giver);
@@ -31,7 +35,15 @@ pub(crate) enum Giver {
 /// Who verifies bytes says what is wrong in the thread that has read them. Only the place that gave them is to blame, and
 /// which that is changes with the health of places.
 #[derive(Debug, Default)]
-pub(crate) struct Given(Mutex<HashMap<ThreadId, Vec<Piece>>>);
+pub(crate) struct Given(Mutex<HashMap<ThreadId, ToThread>>);
+
+/// What one thread was given.
+#[derive(Debug, Default)]
+struct ToThread {
+    pieces: Vec<Piece>,
+    /// When the last resort has given it something.
+    last_resort: Option<Instant>,
+}
 
 impl Given {
     /// This thread has read these pieces, which are in `range`.
@@ -44,17 +56,29 @@ impl Given {
             given.clear();
         }
         let known = given.entry(thread).or_default();
-        known.extend(pieces);
-        let surplus = known.len().saturating_sub(MAX_PIECES);
-        known.drain(..surplus);
+        if pieces.iter().any(|(_, giver)| *giver == Giver::LastResort) {
+            known.last_resort = Some(Instant::now());
+        }
+        known.pieces.extend(pieces);
+        let surplus = known.pieces.len().saturating_sub(MAX_PIECES);
+        known.pieces.drain(..surplus);
+    }
+
+    /// Whether this thread was given something by the last resort just now.
+    pub(crate) fn is_last_resort_recent(&self) -> bool {
+        let given = self.0.lock();
+        let known = given.get(&thread::current().id());
+        let last = known.and_then(|known| known.last_resort);
+        last.is_some_and(|last| last.elapsed() < RECENT)
     }
 
     /// The pieces of what this thread has read that are in `range`. They are forgotten.
     pub(crate) fn take(&self, range: &Range<u64>) -> Vec<Piece> {
         let mut given = self.0.lock();
-        let Some(pieces) = given.get_mut(&thread::current().id()) else {
+        let Some(known) = given.get_mut(&thread::current().id()) else {
             return Vec::new();
         };
+        let pieces = &mut known.pieces;
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for (piece, giver) in pieces.drain(..) {
             let inside = piece.start.max(range.start)..piece.end.min(range.end);

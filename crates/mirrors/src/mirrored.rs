@@ -30,6 +30,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The error of the system for writing what was opened to be read; it has no kind.
 const EBADF: i32 = 9;
 
+/// How long a near place is asked for parts of what it could not give as a whole: a disk may try for seconds to read a bad sector,
+/// and others may have it right.
+const HALVING: Duration = Duration::from_secs(1);
+
 /// The size in bytes of the smallest part in which a near place is asked that has failed: a block of most disks and seals.
 const SMALLEST: u64 = 4096;
 
@@ -126,8 +130,8 @@ impl Mirrored {
                 Err(error) => {
                     // So that who verifies it tells what is wrong, and not only that others cannot be reached.
                     let struck = (0..strikes.len()).filter(|place| strikes[*place] >= STRIKES);
-                    let mut copies = struck.map(|place| &self.shared.copies[place]);
-                    if !copies.any(|copy| copy.read_exact_at(part, range.start).is_ok()) {
+                    let mut read = struck.map(|place| self.read_at(place, part, range.start));
+                    if !read.any(|read| read.is_ok()) {
                         return Err(error);
                     }
                     pieces.push((range, Giver::LastResort));
@@ -153,12 +157,12 @@ impl Mirrored {
             // What fails on this machine fails again.
             let mut gone = Vec::new();
             for &place in &order {
-                let copy = &self.shared.copies[place];
                 let at = &self.mirrors.places()[place];
-                if !asks_resting && !at.is_well_again(copy) {
+                if !asks_resting && !at.is_well_again(&self.shared.copies[place]) {
                     continue;
                 }
-                let error = match at.read(copy, buf, range.start) {
+                let until = Instant::now() + HALVING;
+                let error = match self.read_at(place, buf, range.start) {
                     Ok(()) => return Ok(Answer::All(place)),
                     Err(error) => error,
                 };
@@ -167,7 +171,10 @@ impl Mirrored {
                     continue;
                 }
                 gone.push(place);
-                let mut rest = self.read_in_halves(place, buf, range, error, deadline);
+                let mut rest = match may_concern_a_part(&error) {
+                    true => self.read_in_halves(place, buf, range, error, until),
+                    false => vec![(range.clone(), error)],
+                };
                 rest.iter().for_each(|(range, _)| self.blame(range, place));
                 match rest.pop_if(|(failed, _)| failed == range) {
                     Some((_, error)) => last = Some(error),
@@ -191,23 +198,27 @@ impl Mirrored {
         }
     }
 
+    /// Reads from a place.
+    fn read_at(&self, place: usize, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.mirrors.places()[place].read(&self.shared.copies[place], buf, offset)
+    }
+
     /// Reads a range at a near place where it could not be read as a whole, in halves, and these in halves. Returns what
-    /// cannot be read there, in order.
+    /// could not be read there until then, in order.
     fn read_in_halves(
         &self,
         place: usize,
         buf: &mut [u8],
         range: &Range<u64>,
         error: ReadError,
-        deadline: Instant,
+        until: Instant,
     ) -> Vec<Unread> {
         let copy = &self.shared.copies[place];
         let mut failed: Vec<Unread> = Vec::new();
         let mut left = Vec::new();
         let mut next = Some((range.clone(), error));
         while let Some((part, error)) = next {
-            // A disk may try for seconds to read a bad sector.
-            if part.end - part.start > SMALLEST && Instant::now() < deadline {
+            if part.end - part.start > SMALLEST && Instant::now() < until {
                 left.extend(halves(&part).into_iter().rev());
             } else {
                 match failed.last_mut().filter(|(last, _)| last.end == part.start) {
@@ -217,7 +228,11 @@ impl Mirrored {
             }
             next = iter::from_fn(|| left.pop()).find_map(|part: Range<u64>| {
                 let part_buf = part_of(buf, range.start, &part);
-                let read = copy.read_exact_at(part_buf, part.start);
+                let read = match Instant::now() < until {
+                    true => copy.read_exact_at(part_buf, part.start),
+                    false => Err(io::ErrorKind::TimedOut.into())
+                        .map_err(ReadError::io(part.start, part_buf.len())),
+                };
                 read.err().map(|error| (part, error))
             });
         }
@@ -337,6 +352,15 @@ impl Shared {
     }
 }
 
+/// Whether other parts of what could not be read may be readable: not if it could not even be opened.
+fn may_concern_a_part(error: &ReadError) -> bool {
+    match error {
+        ReadError::Io { source, .. } => source.raw_os_error().is_some(),
+        ReadError::Truncated { .. } => true,
+        _ => false,
+    }
+}
+
 /// Whether a write failed for a reason that every other one has, too.
 fn says_read_only(error: &io::Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, Unsupported};
@@ -364,7 +388,14 @@ impl ReadAt for Mirrored {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         check_range(offset, buf.len(), self.size())?;
         let end = offset + buf.len() as u64;
-        let deadline = Instant::now() + self.mirrors.timeout;
+        // Who has just waited in vain for the others is reading what is wrong again, block by block.
+        let is_again =
+            self.shared.is_any_blamed.load(Acquire) && self.given.is_last_resort_recent();
+        let timeout = match is_again {
+            true => Duration::ZERO,
+            false => self.mirrors.timeout,
+        };
+        let deadline = Instant::now() + timeout;
         let mut pieces = Vec::new();
         let (mut at, mut rest) = (offset, buf);
         while at < end {

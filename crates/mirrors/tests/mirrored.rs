@@ -16,11 +16,16 @@ use verimount_sync::Mutex;
 use verimount_testkit::noise;
 
 const SIZE: usize = 100_000;
+
+/// What Linux says of a bad sector.
+const EIO: i32 = 5;
+
 const TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A copy that can be damaged, fail, and be mended.
 struct Copy {
     bytes: Mutex<Vec<u8>>,
+    /// It cannot even be opened.
     fails: AtomicBool,
     /// Reads of any of these bytes fail.
     unreadable: Mutex<Vec<usize>>,
@@ -62,9 +67,12 @@ impl ReadAt for Copy {
         self.asked.fetch_add(1, SeqCst);
         let range = offset as usize..offset as usize + buf.len();
         let is_bad = self.unreadable.lock().iter().any(|at| range.contains(at));
-        if is_bad || self.fails.load(SeqCst) {
-            let error = io::Error::other("it is to fail");
-            return Err(ReadError::io(offset, buf.len())(error));
+        let failed = ReadError::io(offset, buf.len());
+        if self.fails.load(SeqCst) {
+            return Err(failed(io::Error::other("it is to fail")));
+        }
+        if is_bad {
+            return Err(failed(io::Error::from_raw_os_error(EIO)));
         }
         buf.copy_from_slice(&self.bytes.lock()[offset as usize..][..buf.len()]);
         Ok(())
@@ -178,6 +186,23 @@ fn what_is_wrong_and_cannot_be_read_elsewhere_is_wrong() {
     }
 }
 
+/// The first of them is waited for; whoever verifies a read gets the others right after it.
+#[test]
+fn many_wrong_blocks_wait_once_for_one_who_does_not_answer() {
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    let copies = [Copy::new(), Copy::new()];
+    let wrong = (0..SIZE).step_by(5_000);
+    let count = wrong.clone().count();
+    wrong.for_each(|at| copies[0].damage(at..at + 1));
+    copies[1].set_failing(true);
+    let mirrors = Mirrors::new([("a", PlaceKind::Near), ("b", PlaceKind::Far)], TIMEOUT);
+    let source = mirrored(&mirrors, &copies);
+    assert!(matches!(read(&source, 0..SIZE), Err(None)));
+    let asked = copies[1].asked.load(SeqCst);
+    println!("asked {asked} times for {count} blocks");
+    assert!(asked <= 4 * count, "{asked}");
+}
+
 #[test]
 fn a_far_place_that_fails_rests_until_it_answers() {
     let copies = [Copy::new(), Copy::new()];
@@ -259,17 +284,28 @@ fn a_block_that_can_be_read_nowhere_fails_and_the_others_do_not() {
     }
 }
 
-/// At most two requests for each block of 4 KiB, and another place is asked for all of it at once.
 #[test]
-fn a_place_that_cannot_be_read_at_all_is_not_asked_without_end() {
+fn what_cannot_be_opened_is_not_read_in_parts() {
     let copies = [Copy::new(), Copy::new()];
     copies[0].set_failing(true);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
     let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
     read(&source, 0..SIZE).unwrap();
+    assert_eq!(copies[0].asked.load(SeqCst), 1);
+}
+
+/// At most two requests for each block of 4 KiB, and another place is asked for all of it at once.
+#[test]
+fn a_place_that_cannot_be_read_at_all_is_not_asked_without_end() {
+    let copies = [Copy::new(), Copy::new()];
+    let is_unreadable = |copy: &Copy| *copy.unreadable.lock() = (0..SIZE).step_by(1000).collect();
+    is_unreadable(&copies[0]);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    read(&source, 0..SIZE).unwrap();
     assert!(copies[0].asked.load(SeqCst) <= 2 * SIZE.div_ceil(4096));
     assert_eq!(copies[1].asked.load(SeqCst), 1);
-    copies[1].set_failing(true);
+    is_unreadable(&copies[1]);
     assert!(matches!(read(&source, 0..SIZE), Err(Some(_))));
     assert!(copies[0].asked.load(SeqCst) <= 4 * SIZE.div_ceil(4096));
     assert!(copies[1].asked.load(SeqCst) <= 1 + 2 * SIZE.div_ceil(4096));
