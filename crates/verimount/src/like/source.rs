@@ -187,6 +187,12 @@ impl Shared {
         }
         is_any
     }
+
+    /// Whether older content had some of these blocks wrong.
+    fn were_wrong(&self, blocks: Range<u64>) -> bool {
+        let wrong = self.wrong.lock();
+        wrong.is_all || wrong.blocks.range(blocks).next().is_some()
+    }
 }
 
 impl ReadAt for Like {
@@ -217,10 +223,13 @@ impl ReadAt for Like {
 
     fn distrust(&self, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len).min(self.size());
+        let blocks = self.shared.covering(&(offset..end));
         // What the source has is not to blame for what older content has.
-        self.shared
-            .distrust_older(self.shared.covering(&(offset..end)))
-            || self.shared.data.distrust(offset, len)
+        if self.shared.distrust_older(blocks.clone()) {
+            return true;
+        }
+        // Another reader of the same bytes of older content may have said so first.
+        self.shared.data.distrust(offset, len) | self.shared.were_wrong(blocks)
     }
 
     fn copies(&self) -> u32 {
