@@ -20,8 +20,8 @@ mod equal;
 mod error;
 mod groups;
 mod layout;
+mod limits;
 mod metadata_space;
-
 mod shape;
 mod superblock;
 mod uuid;
@@ -111,6 +111,7 @@ pub fn plan(
         compression: options.compression,
         time: shape::most_common_time(&tree),
     };
+    limits::check(&tree)?;
     let attributes = Attributes::new(&tree)?;
     let equal = equal::find(&tree, &attributes, format, progress)?;
     let layout = layout::lay_out(&tree, &attributes, &equal, format)?;

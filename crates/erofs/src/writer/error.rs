@@ -6,6 +6,7 @@ use verimount_scan::Error as ScanError;
 use verimount_source::SinkError;
 
 use super::layout::MAX_BLOCKS;
+use crate::directory_block::MAX_NAME;
 
 /// Why an image could not be built.
 #[derive(Debug, Error)]
@@ -52,6 +53,12 @@ impl From<SinkError> for BuildError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unstorable {
+    /// The name is too long.
+    #[error("its name of {0} bytes is longer than EROFS's limit of {MAX_NAME}")]
+    NameTooLong(
+        /// Its length in bytes.
+        usize,
+    ),
     /// An extended attribute is in a namespace that the format does not have.
     #[error(
         "EROFS has no extended attributes like {}; a build with only those of users leaves it out",

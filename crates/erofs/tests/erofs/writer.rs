@@ -15,7 +15,7 @@ use std::{
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use verimount_erofs::{BuildError, Options, Plan, VolumeName, plan};
+use verimount_erofs::{BuildError, Options, Plan, Unstorable, VolumeName, plan};
 use verimount_scan::{
     AddedFile, AttributeChoice, Error as ScanError, Options as ScanOptions, Owner, Times, scan,
     scan_archive,
@@ -255,6 +255,31 @@ fn an_added_file_is_stored_on_its_own() {
     };
     let plan = plan_with(folder.path(), &options, &Options::default());
     assert_eq!(plan.shared_files(), 0);
+}
+
+/// NTFS and exFAT have longer ones.
+#[test]
+fn a_name_that_linux_does_not_list_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let planned = |len| {
+        let options = ScanOptions {
+            added: Some(AddedFile {
+                name: "x".repeat(len),
+                content: Vec::new().into(),
+            }),
+            ..ScanOptions::default()
+        };
+        let tree = scan(folder.path(), &options, &mut go_on).unwrap();
+        plan(tree, &Options::default(), &mut go_on)
+    };
+    open(written(&planned(255).unwrap())).unwrap();
+    match planned(256) {
+        Err(BuildError::Unstorable { path, reason }) => {
+            assert_eq!(path, folder.path().join("x".repeat(256)));
+            assert_eq!(reason, Unstorable::NameTooLong(256));
+        }
+        result => panic!("{result:?}"),
+    }
 }
 
 #[test]
