@@ -135,4 +135,4 @@ pub use stored_file::StoredFile;
 pub use timestamp::Timestamp;
 pub use tree::{FilePlace, PlaceKind, ROOT_PATH, Tree, Usage, VisitPlace, part_inside};
 pub use walk::{Ended, MAX_DEPTH, Part, Walk, Walker, part, walk, walk_readable};
-pub use xattr_names::{MAX_XATTR_VALUE, XattrNames};
+pub use xattr_names::{MAX_XATTR_LIST, MAX_XATTR_VALUE, XattrNames};

@@ -8,8 +8,8 @@ pub const MAX_XATTR_VALUE: usize = 64 << 10;
 /// The longest name of an extended attribute, in bytes: Linux's `XATTR_NAME_MAX`.
 const MAX_NAME: usize = 255;
 
-/// The longest list of names, in bytes: Linux's `XATTR_LIST_MAX`.
-const MAX_LIST: usize = 64 << 10;
+/// The longest list of names, each with a NUL behind it, in bytes: Linux's `XATTR_LIST_MAX`.
+pub const MAX_XATTR_LIST: usize = 64 << 10;
 
 /// Names of a file's extended attributes: no more than `listxattr` can return.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,7 +31,7 @@ impl XattrNames {
                 "the name of an extended attribute is impossible",
             ));
         }
-        if self.0.len() + name.len() + 1 > MAX_LIST {
+        if self.0.len() + name.len() + 1 > MAX_XATTR_LIST {
             return Err(Error::unsupported(
                 "a file with more than 64 KiB of names of extended attributes",
             ));

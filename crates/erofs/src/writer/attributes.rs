@@ -4,10 +4,14 @@ use std::{cmp::Reverse, mem};
 
 use twox_hash::XxHash32;
 use verimount_scan::{Inode, SourceTree, Xattr, XattrId, XattrSetId};
+use verimount_tree::MAX_XATTR_LIST;
 use zerocopy::IntoBytes;
 
 use super::error::{BuildError, Unstorable};
-use crate::raw::{XATTR_SLOT, XattrEntry, XattrHeader, xattr_index};
+use crate::{
+    raw::{XATTR_SLOT, XattrEntry, XattrHeader, xattr_index},
+    xattrs::MAX_OWN,
+};
 
 /// Each beginning of names that the format has, with its number.
 const PREFIXES: [(&[u8], u8); 3] = [
@@ -54,7 +58,7 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Refuses what the format cannot represent.
+    /// Refuses what the format cannot represent, or nobody could list.
     pub(super) fn new(tree: &SourceTree) -> Result<Self, BuildError> {
         let mut checked = vec![false; tree.attribute_set_count()];
         let mut uses = vec![0_u64; tree.attribute_count()];
@@ -199,8 +203,15 @@ pub(super) fn count(len: u64) -> u16 {
     }
 }
 
-/// Refuses a set that the format cannot represent.
+/// Refuses a set that the format cannot represent, or of which nobody could list the names.
 fn check(tree: &SourceTree, set: XattrSetId) -> Result<(), Unstorable> {
+    let names = tree.attributes(set).map(|(_, xattr)| xattr.name.len() + 1);
+    if names.len() > MAX_OWN {
+        return Err(Unstorable::AttributeCount);
+    }
+    if names.sum::<usize>() > MAX_XATTR_LIST {
+        return Err(Unstorable::AttributeNames);
+    }
     for (_, xattr) in tree.attributes(set) {
         let name = || String::from_utf8_lossy(&xattr.name).into_owned();
         if split(&xattr.name).is_none() {

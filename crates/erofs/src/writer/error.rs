@@ -4,9 +4,10 @@ use thiserror::Error;
 use verimount_names::{one_line, printable};
 use verimount_scan::Error as ScanError;
 use verimount_source::SinkError;
+use verimount_tree::MAX_XATTR_LIST;
 
 use super::layout::MAX_BLOCKS;
-use crate::directory_block::MAX_NAME;
+use crate::{directory_block::MAX_NAME, xattrs::MAX_OWN};
 
 /// Why an image could not be built.
 #[derive(Debug, Error)]
@@ -77,6 +78,15 @@ pub enum Unstorable {
     /// The extended attributes of the inode are too long together.
     #[error("its extended attributes exceed EROFS's limit of 256 KiB for each file")]
     Attributes,
+    /// The inode has too many extended attributes.
+    #[error("it has more than {MAX_OWN} extended attributes")]
+    AttributeCount,
+    /// The names of the inode's extended attributes are too long together.
+    #[error(
+        "the names of its extended attributes exceed Linux's limit of {} KiB for each file",
+        MAX_XATTR_LIST >> 10
+    )]
+    AttributeNames,
     /// The shared extended attributes are too long together.
     #[error("the tree has too many extended attributes")]
     SharedAttributes,

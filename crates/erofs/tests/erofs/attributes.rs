@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ffi::OsStr, io::Write, path::Path};
 
-use verimount_erofs::{Options, plan};
+use verimount_erofs::{BuildError, Options, Plan, plan};
 use verimount_scan::{Exclude, Options as ScanOptions, scan_archive, scan_layers};
 use verimount_testkit::{TarArchive, go_on, noise, seen::everything};
 
@@ -122,16 +122,24 @@ fn a_rare_attribute_leaves_the_places_of_others() {
     assert!(new.count() <= 4);
 }
 
+/// Plans the image of `f` with attributes of these names.
+fn planned<'n>(
+    names: impl IntoIterator<Item = &'n String>,
+    value: &[u8],
+) -> Result<Plan, BuildError> {
+    let keys = names.into_iter().map(|name| format!("SCHILY.xattr.{name}"));
+    let keys: Vec<_> = keys.collect();
+    let records: Vec<_> = keys.iter().map(|key| (&**key, value)).collect();
+    let archive = TarArchive::default().records(&records).file("f");
+    let options = ScanOptions::default();
+    let tree = scan_archive(archive.in_file(), Path::new("a.tar"), &options).unwrap();
+    plan(tree, &Options::default(), &mut go_on)
+}
+
 /// Archives have longer ones than Linux.
 #[test]
 fn an_attribute_that_is_too_long_is_refused() {
-    let planned = |len| {
-        let value = vec![b'a'; len];
-        let archive = TarArchive::default().records(&[(KEY, &value)]).file("f");
-        let options = ScanOptions::default();
-        let tree = scan_archive(archive.in_file(), Path::new("a.tar"), &options).unwrap();
-        plan(tree, &Options::default(), &mut go_on).map(drop)
-    };
+    let planned = |len| planned([&"user.k".to_owned()], &vec![b'a'; len]);
     planned(65_535).unwrap();
     for len in [65_536, 200_000] {
         let error = planned(len).unwrap_err();
@@ -139,4 +147,34 @@ fn an_attribute_that_is_too_long_is_refused() {
             "a.tar/f: its extended attribute user.k is longer than EROFS's limit of 65535 bytes";
         assert_eq!(error.to_string(), expected);
     }
+}
+
+/// How many attributes of these names `f` has in its image.
+fn kept(names: &[String]) -> usize {
+    let tree = open(written(&planned(names, b"v").unwrap())).unwrap();
+    everything(&tree).unwrap()[Path::new("f")].xattrs.len()
+}
+
+/// Archives have more of them than Linux lists.
+#[test]
+fn more_names_of_attributes_than_can_be_listed_are_refused() {
+    // Each has 255 bytes, and a NUL behind it in a list of 64 KiB.
+    let names = Vec::from_iter((0..257).map(|number| format!("user.{number:0250}")));
+    assert_eq!(kept(&names[..256]), 256);
+    let error = planned(&names, b"v").unwrap_err();
+    let expected = "a.tar/f: the names of its extended attributes exceed Linux's limit of 64 KiB for each file";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn more_attributes_than_are_read_are_refused() {
+    let letters = || (b'!'..=b'~').filter(|byte| *byte != b'=').map(char::from);
+    let short = letters().map(|letter| format!("user.{letter}"));
+    let pairs = letters().flat_map(|first| letters().map(move |second| (first, second)));
+    let long = pairs.map(|(first, second)| format!("user.{first}{second}"));
+    let names: Vec<_> = short.chain(long).take(8193).collect();
+    assert_eq!(kept(&names[..8192]), 8192);
+    let error = planned(&names, b"v").unwrap_err();
+    let expected = "a.tar/f: it has more than 8192 extended attributes";
+    assert_eq!(error.to_string(), expected);
 }
