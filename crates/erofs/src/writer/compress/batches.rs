@@ -40,6 +40,15 @@ impl Piece<'_> {
     }
 }
 
+/// A content that has blocks.
+#[derive(Debug, Clone, Copy)]
+struct File {
+    entry: EntryId,
+    /// Its length in bytes.
+    size: u64,
+    is_compressed: bool,
+}
+
 /// Where a batch begins.
 #[derive(Debug, Clone, Copy)]
 struct Start {
@@ -55,9 +64,9 @@ pub(super) struct Batches<'p> {
     compression: Compression,
     /// The most bytes of a batch, and of a piece.
     size: u64,
-    files: Vec<EntryId>,
-    /// The ranges that are stored of files with holes. To find them takes as long as the file has ranges, which is too long to
-    /// do for each batch.
+    /// What is needed for each batch is remembered: to find it takes as long as a file has ranges.
+    files: Vec<File>,
+    /// The ranges that are stored of files with holes.
     sparse: HashMap<EntryId, Box<[Range<u64>]>>,
     starts: Vec<Start>,
 }
@@ -102,7 +111,11 @@ impl<'p> Batches<'p> {
         if shape.blocks() == 0 {
             return;
         }
-        self.files.push(entry.id());
+        self.files.push(File {
+            entry: entry.id(),
+            size: shape.size,
+            is_compressed: matches!(shape.data, Data::Compressed(_)),
+        });
         if let Data::Chunks(map) = &shape.data {
             let ranges = map.stored_ranges(shape.size, self.plan.format.block);
             self.sparse.insert(entry.id(), ranges.collect());
@@ -113,11 +126,11 @@ impl<'p> Batches<'p> {
     fn divide(&self) -> Vec<Start> {
         let mut starts = Vec::new();
         let mut room = 0;
-        for (file, entry) in self.files.iter().enumerate() {
-            for piece in self.pieces_of(*entry, 0..u64::MAX) {
+        for (number, file) in self.files.iter().enumerate() {
+            for piece in self.pieces_of(*file, 0..u64::MAX) {
                 if starts.is_empty() || piece.len() > room {
                     let at = piece.range.start;
-                    starts.push(Start { file, at });
+                    starts.push(Start { file: number, at });
                     room = self.size;
                 }
                 room -= piece.len();
@@ -147,26 +160,22 @@ impl<'p> Batches<'p> {
             Some(end) => end.file,
             None => self.files.len(),
         };
-        let files = (first.file..last_file).map(|file| (file, self.files[file]));
-        files.flat_map(move |(file, entry)| {
-            let from = Some(first).filter(|first| first.file == file);
-            let to = end.filter(|end| end.file == file);
+        let files = (first.file..last_file).map(|number| (number, self.files[number]));
+        files.flat_map(move |(number, file)| {
+            let from = Some(first).filter(|first| first.file == number);
+            let to = end.filter(|end| end.file == number);
             let within = from.map_or(0, |from| from.at)..to.map_or(u64::MAX, |to| to.at);
-            self.pieces_of(entry, within)
+            self.pieces_of(file, within)
         })
     }
 
     /// The pieces of a file that begin within a range, at whose beginning one does unless that is 0.
-    fn pieces_of(&self, entry: EntryId, within: Range<u64>) -> impl Iterator<Item = Piece<'p>> {
-        let sparse = self.sparse.get(&entry).map(|ranges| &**ranges);
-        let entry = self.plan.tree.entry(entry);
-        let (whole, file_end, is_compressed) = match sparse {
-            Some(ranges) => (None, ranges.last().map_or(0, |last| last.end), false),
-            None => {
-                let shape = self.plan.shape(entry);
-                let is_compressed = matches!(shape.data, Data::Compressed(_));
-                (Some(0..shape.size), shape.size, is_compressed)
-            }
+    fn pieces_of(&self, file: File, within: Range<u64>) -> impl Iterator<Item = Piece<'p>> {
+        let sparse = self.sparse.get(&file.entry).map(|ranges| &**ranges);
+        let entry = self.plan.tree.entry(file.entry);
+        let (whole, file_end) = match sparse {
+            Some(ranges) => (None, ranges.last().map_or(0, |last| last.end)),
+            None => (Some(0..file.size), file.size),
         };
         let ranges = from(sparse.unwrap_or_default(), within.start);
         let ranges = whole.into_iter().chain(ranges.iter().cloned());
@@ -178,7 +187,7 @@ impl<'p> Batches<'p> {
                 entry,
                 range,
                 file_end,
-                is_compressed,
+                is_compressed: file.is_compressed,
             })
     }
 
