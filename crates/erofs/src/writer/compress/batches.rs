@@ -62,7 +62,7 @@ struct Start {
 pub(super) struct Batches<'p> {
     plan: &'p Plan,
     compression: Compression,
-    /// The most bytes of a batch, and of a piece.
+    /// The most bytes of a batch, and of a piece: whole blocks.
     size: u64,
     /// What is needed for each batch is remembered: to find it takes as long as a file has ranges.
     files: Vec<File>,
@@ -122,18 +122,20 @@ impl<'p> Batches<'p> {
         }
     }
 
-    /// Begins a batch with each piece that no longer fits into the one before.
+    /// Begins a batch with each piece that no longer fits into the one before. The blocks of each count: many pieces may be
+    /// much shorter.
     fn divide(&self) -> Vec<Start> {
         let mut starts = Vec::new();
         let mut room = 0;
         for (number, file) in self.files.iter().enumerate() {
             for piece in self.pieces_of(*file, 0..u64::MAX) {
-                if starts.is_empty() || piece.len() > room {
+                let padded = piece.len().next_multiple_of(self.plan.format.block.bytes());
+                if starts.is_empty() || padded > room {
                     let at = piece.range.start;
                     starts.push(Start { file: number, at });
                     room = self.size;
                 }
-                room -= piece.len();
+                room -= padded;
             }
         }
         starts
@@ -283,7 +285,39 @@ fn opened<'a, 'p>(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use verimount_scan::{Options as ScanOptions, scan};
+    use verimount_testkit::{go_on, noise};
+
     use super::*;
+    use crate::{Options, plan};
+
+    /// Each file has two blocks, but little more than one is read.
+    #[test]
+    fn a_batch_has_room_for_the_blocks_of_its_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let content = noise(300 * 4099, 1);
+        for (number, content) in content.chunks(4099).enumerate() {
+            fs::write(folder.path().join(number.to_string()), content).unwrap();
+        }
+        let compression = Compression {
+            codec: "lz4".parse().unwrap(),
+            cluster: 4096.try_into().unwrap(),
+        };
+        let options = Options {
+            compression: Some(compression),
+            ..Options::default()
+        };
+        let tree = scan(folder.path(), &ScanOptions::default(), &mut go_on).unwrap();
+        let plan = plan(tree, &options, &mut go_on).unwrap();
+        let batches = Batches::new(&plan, compression);
+        let mut worker = None;
+        let packed = (0..batches.count()).map(|batch| batches.pack(batch, &mut worker).unwrap());
+        let lens = Vec::from_iter(packed.map(|packed| packed.blocks.len() as u64));
+        assert_eq!(lens.iter().sum::<u64>(), 300 * 8192);
+        assert!(lens.iter().all(|len| *len <= batches.size()), "{lens:?}");
+    }
 
     /// To walk there from the beginning would have no end.
     #[test]
