@@ -111,7 +111,7 @@ pub fn plan(
         compression: options.compression,
         time: shape::most_common_time(&tree),
     };
-    limits::check(&tree)?;
+    limits::check(&tree, format.block)?;
     let attributes = Attributes::new(&tree)?;
     let equal = equal::find(&tree, &attributes, format, progress)?;
     let layout = layout::lay_out(&tree, &attributes, &equal, format)?;

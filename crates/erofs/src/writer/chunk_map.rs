@@ -10,6 +10,10 @@ use crate::block_size::BlockSize;
 /// space is chosen.
 const MAX_EXACT_LEN: u64 = 16 << 20;
 
+/// The most bytes that holes may take, in the map and as zeros, unless the data takes more. Otherwise an archive of some bytes
+/// could become an image that fills a disk.
+pub(super) const MAX_WASTE: u64 = 1 << 30;
+
 /// Bytes of a record of the map: a block address.
 pub(super) const RECORD: u64 = 4;
 
@@ -90,6 +94,13 @@ impl ChunkMap {
     /// Number of blocks that are stored.
     pub(super) fn stored_blocks(&self) -> u64 {
         self.stored_blocks_with(self.bits)
+    }
+
+    /// Whether its holes take more than [`MAX_WASTE`], and more than its data.
+    pub(super) fn is_wasteful(&self, block: BlockSize) -> bool {
+        let data = self.stored_blocks_with(0) * block.bytes();
+        let zeros = self.stored_blocks() * block.bytes() - data;
+        self.len() + zeros > MAX_WASTE.max(data)
     }
 
     /// The largest chunks that end where data and holes do, unless their map is large and others take less
@@ -205,9 +216,27 @@ mod tests {
     }
 
     #[test]
+    fn holes_may_take_a_gib_or_as_much_as_the_data() {
+        let is_wasteful = |map: ChunkMap| map.is_wasteful(BlockSize::from_bits(12).unwrap());
+        // Of 2⁴⁴ blocks with one that has data, the map and the zeros take 512 MiB each.
+        assert!(!is_wasteful(map(1 << 44, &[(5, 6)])));
+        assert!(is_wasteful(map(1 << 45, &[(5, 6)])));
+        assert!(!is_wasteful(map((1 << 51) - 1, &[])));
+        // The map takes 2 GiB, and the data 1 or 2 GiB.
+        let many = |len| {
+            let ranges = (0..1 << 18).map(|number| (2048 * number + 1, 2048 * number + 1 + len));
+            map(1 << 29, &Vec::from_iter(ranges))
+        };
+        assert!(is_wasteful(many(1)));
+        assert!(!is_wasteful(many(2)));
+    }
+
+    /// Its holes take 12 GiB, which is refused.
+    #[test]
     fn the_longest_file_has_a_map() {
         let map = map((1 << 51) - 1, &[(5, 6)]);
         let space = map.len() + map.stored_blocks() * 4096;
         assert!(map.bits <= MAX_BITS && space < 16 << 30, "{map:?}");
+        assert!(map.is_wasteful(BlockSize::from_bits(12).unwrap()));
     }
 }

@@ -6,7 +6,7 @@ use verimount_scan::Error as ScanError;
 use verimount_source::SinkError;
 use verimount_tree::MAX_XATTR_LIST;
 
-use super::layout::MAX_BLOCKS;
+use super::{chunk_map::MAX_WASTE, layout::MAX_BLOCKS};
 use crate::{directory_block::MAX_NAME, xattrs::MAX_OWN};
 
 /// Why an image could not be built.
@@ -90,6 +90,12 @@ pub enum Unstorable {
     /// The shared extended attributes are too long together.
     #[error("the tree has too many extended attributes")]
     SharedAttributes,
+    /// The holes of the file are too many or too large.
+    #[error(
+        "its holes would take more than {} GiB, and more than its data",
+        MAX_WASTE >> 30
+    )]
+    Holes,
     /// With this entry, the image becomes too large.
     #[error("it would make the image exceed {MAX_BLOCKS} blocks")]
     ImageTooLarge,

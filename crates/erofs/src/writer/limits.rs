@@ -1,25 +1,34 @@
-//! What no system could read of an image, although the format has room for it.
+//! What is refused although the format has room for it: nobody could read it, or its holes would fill a disk.
 
-use verimount_scan::{Entry, SourceTree};
+use verimount_scan::{Entry, InodeKind, SourceTree};
 
-use super::error::{BuildError, Unstorable};
-use crate::directory_block::MAX_NAME;
+use super::{
+    chunk_map::ChunkMap,
+    error::{BuildError, Unstorable},
+};
+use crate::{block_size::BlockSize, directory_block::MAX_NAME};
 
 /// Refuses it.
-pub(super) fn check(tree: &SourceTree) -> Result<(), BuildError> {
+pub(super) fn check(tree: &SourceTree, block: BlockSize) -> Result<(), BuildError> {
     tree.entries().try_for_each(|entry| {
-        check_entry(entry).map_err(|reason| BuildError::Unstorable {
+        check_entry(entry, block).map_err(|reason| BuildError::Unstorable {
             path: entry.path(),
             reason,
         })
     })
 }
 
-/// Some file systems have longer names than Linux lists: 255 characters of several bytes each.
-fn check_entry(entry: Entry<'_>) -> Result<(), Unstorable> {
+fn check_entry(entry: Entry<'_>, block: BlockSize) -> Result<(), Unstorable> {
+    // Some file systems have longer names than Linux lists: 255 characters of several bytes each.
     let len = entry.name().len();
-    match len > MAX_NAME {
-        true => Err(Unstorable::NameTooLong(len)),
-        false => Ok(()),
+    if len > MAX_NAME {
+        return Err(Unstorable::NameTooLong(len));
     }
+    if let InodeKind::File(file) = &entry.inode().kind
+        && entry.is_first_name()
+        && ChunkMap::new(file, block).is_some_and(|map| map.is_wasteful(block))
+    {
+        return Err(Unstorable::Holes);
+    }
+    Ok(())
 }

@@ -314,6 +314,33 @@ fn holes_are_kept() {
     assert!(read == noise(4096, 4000 * GIB));
 }
 
+/// A member of 2 KiB would become an image of 12 GiB.
+#[test]
+fn holes_that_take_more_than_the_data_are_refused() {
+    let planned = |size: &str| {
+        let records: [(&str, &[u8]); 4] = [
+            ("GNU.sparse.major", b"1"),
+            ("GNU.sparse.minor", b"0"),
+            ("GNU.sparse.name", b"sparse"),
+            ("GNU.sparse.realsize", size.as_bytes()),
+        ];
+        // One byte behind five blocks.
+        let mut content = b"1\n20480\n1\n".to_vec();
+        content.resize(512, 0);
+        content.push(b'x');
+        let archive = TarArchive::default().records(&records);
+        let archive = archive.member(b'0', b"f", b"", &content).in_file();
+        let tree = scan_archive(archive, Path::new("a.tar"), &ScanOptions::default()).unwrap();
+        plan(tree, &Options::default(), &mut go_on)
+    };
+    // Eight TiB.
+    let kept = planned("8796093022208").unwrap();
+    assert!(kept.image_size() < 16 << 20);
+    let error = planned("9223372036854775807").unwrap_err();
+    let expected = "a.tar/sparse: its holes would take more than 1 GiB, and more than its data";
+    assert_eq!(error.to_string(), expected);
+}
+
 /// Of an archive, as a file system takes long to make so many files. Each has its name as content.
 #[test]
 fn a_large_directory_is_sorted() {
