@@ -156,7 +156,8 @@ impl AttributeChoice {
     pub(crate) fn includes(self, name: &[u8]) -> bool {
         match self {
             Self::All => true,
-            Self::User => name.starts_with(b"user."),
+            // The prefix alone, which an archive may have, is no name.
+            Self::User => matches!(name.strip_prefix(b"user."), Some([_, ..])),
             Self::None => false,
         }
     }
@@ -165,6 +166,23 @@ impl AttributeChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attributes_of_users_have_a_name_behind_their_prefix() {
+        for (name, is_of_users) in [
+            ("user.a", true),
+            ("user.", false),
+            ("user", false),
+            ("trusted.user.a", false),
+        ] {
+            let includes = |choice: AttributeChoice| choice.includes(name.as_bytes());
+            assert_eq!(
+                AttributeChoice::ALL.map(includes),
+                [true, is_of_users, false],
+                "{name}"
+            );
+        }
+    }
 
     #[test]
     fn owners_are_two_numbers() {

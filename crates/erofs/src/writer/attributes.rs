@@ -230,7 +230,8 @@ fn split(name: &[u8]) -> Option<(u8, &[u8])> {
     let whole = whole.map(|(_, index)| (*index, &[][..]));
     let prefixed = PREFIXES.iter().find_map(|(prefix, index)| {
         let rest = name.strip_prefix(*prefix)?;
-        Some((*index, rest))
+        // A prefix alone is no name to any reader.
+        (!rest.is_empty()).then_some((*index, rest))
     });
     whole.or(prefixed)
 }
@@ -282,6 +283,9 @@ mod tests {
             ("system.posix_acl_other", None),
             ("lustre.lov", None),
             ("user", None),
+            ("user.", None),
+            ("trusted.", None),
+            ("security.", None),
         ] {
             let expected = expected.map(|(index, rest): (u8, &str)| (index, rest.as_bytes()));
             assert_eq!(split(name.as_bytes()), expected, "{name}");
