@@ -20,8 +20,10 @@ pub(super) fn of(
     }
     for entry in tree.entries() {
         let inode = entry.inode();
-        hash.update(entry.inode_id().index().to_le_bytes());
-        hash.update(entry.parent().id().index().to_le_bytes());
+        // The numbers have as many bits on all machines.
+        for index in [entry.inode_id().index(), entry.parent().id().index()] {
+            hash.update((index as u64).to_le_bytes());
+        }
         add(&mut hash, entry.name());
         if !entry.is_first_name() {
             continue;
