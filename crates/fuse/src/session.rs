@@ -35,11 +35,11 @@ pub struct Session<F: FileSystem> {
     transport: Transport,
 }
 
-/// A file system that is being served.
+/// A file system that is being served, until the mount ends, even if this is dropped before.
 pub struct Serving {
     threads: Vec<Handle>,
-    /// Ends after `threads`.
-    watch: Option<(Arc<Watch>, Handle)>,
+    /// Ends by itself after `threads`.
+    watch: Option<Handle>,
     transport: Transport,
 }
 
@@ -224,14 +224,12 @@ fn start_watch<F: FileSystem>(
     watch: Arc<Watch>,
     workers: Workers<F>,
     room: usize,
-) -> io::Result<(Arc<Watch>, Handle)> {
-    let kept = watch.clone();
-    let thread = spawn(move || {
+) -> io::Result<Handle> {
+    spawn(move || {
         let succeed = |unique, way| log_end(workers.worker().succeed(unique, way, room));
-        kept.keep(succeed, || workers.fs.unmounted());
+        watch.keep(succeed, || workers.fs.unmounted());
         Ok(())
-    })?;
-    Ok((watch, thread))
+    })
 }
 
 /// Logs the error of a thread that is not joined.
@@ -273,9 +271,8 @@ impl Serving {
     pub fn join(self) -> io::Result<()> {
         // All are joined, even if one failed.
         let ends: Vec<_> = self.threads.into_iter().map(end_of).collect();
-        if let Some((watch, thread)) = self.watch {
-            watch.end();
-            end_of(thread)?;
+        if let Some(watch) = self.watch {
+            end_of(watch)?;
         }
         ends.into_iter().collect()
     }

@@ -123,17 +123,21 @@ impl Watch {
         }
     }
 
-    /// Stops it, when all threads that answer have ended.
-    pub(crate) fn end(&self) {
+    /// Stops it, as all threads that answer have ended.
+    fn end(&self) {
         *self.has_ended.lock() = true;
         self.changed.notify_one();
     }
 
-    /// Looks for killed callers until [`Self::end`]. Passes the number of each of their requests and the
-    /// means to answer to `succeed`, on a new thread, which then replaces the one that waits. Threads of
+    /// Looks for killed callers until no thread has a seat any more. Passes the number of each of their requests
+    /// and the means to answer to `succeed`, on a new thread, which then replaces the one that waits. Threads of
     /// a pool are not replaced: the pool adds threads itself. Calls `unmounted` while there are requests
     /// although the mount has ended.
-    pub(crate) fn keep(&self, succeed: impl Fn(u64, ReplyChannel) + Sync, unmounted: impl Fn()) {
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        succeed: impl Fn(u64, ReplyChannel) + Sync,
+        unmounted: impl Fn(),
+    ) {
         let succeed = &succeed;
         thread::scope(|scope| {
             let mut pause = PERIOD;
@@ -142,6 +146,8 @@ impl Watch {
                 self.is_asked.store(false, Relaxed);
                 let is_any = self.look(|seat, unique| {
                     let work = move || {
+                        // The thread that waits may leave its own as soon as this one takes over.
+                        let _seat = self.seat();
                         if let Some(channel) = self.take_over(&seat, unique) {
                             succeed(unique, channel);
                         }
@@ -298,9 +304,12 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.watch
-            .seats
-            .lock()
-            .retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        let mut seats = self.watch.seats.lock();
+        seats.retain(|seat| !Arc::ptr_eq(seat, &self.seat));
+        let is_last = seats.is_empty();
+        drop(seats);
+        if is_last {
+            self.watch.end();
+        }
     }
 }

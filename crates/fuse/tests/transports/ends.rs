@@ -14,7 +14,7 @@ use rustix::{
     mount::{UnmountFlags, unmount},
 };
 use verimount_fuse::{Capabilities, Transport};
-use verimount_testkit::{error_of, skip};
+use verimount_testkit::{error_of, eventually, skip};
 
 use crate::{
     memory_fs::{MemoryFs, SLOW},
@@ -78,6 +78,19 @@ fn an_open_file_is_served_after_a_lazy_unmount() {
         assert_eq!(content, b"content");
         drop(file);
         mounted.join();
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_mount_that_nobody_waited_for() {
+    for wanted in [Wanted::Device, Wanted::Fair, Wanted::IoUring] {
+        let Some(mounted) = Mounted::new(wanted) else {
+            continue;
+        };
+        fs::write(mounted.path("file"), "content").unwrap();
+        let fs = Arc::downgrade(&mounted.fs);
+        drop(mounted);
+        eventually("its threads have ended", || fs.strong_count() == 0);
     }
 }
 
