@@ -8,10 +8,10 @@ use std::{
     collections::HashSet,
     convert::Infallible,
     num::NonZeroUsize,
+    ops::ControlFlow::{self, Break, Continue},
     os::fd::AsFd,
-    path::PathBuf,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{
             AtomicBool, AtomicU64,
             Ordering::{Relaxed, SeqCst},
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use verimount_bridge::{OpenInodes, Register};
 use verimount_fuse::{Backing, Connection, Handle, OpenFlags, Opened};
 use verimount_sync::Mutex;
-use verimount_tree::{Error, NodeId, walk};
+use verimount_tree::{Attr, NodeId, walk_readable};
 
 use self::{
     kept::Kept,
@@ -191,13 +191,10 @@ impl Resident {
                 return;
             };
             // What cannot be found is told when it is needed.
-            let _ = walk(tree.inner(), NodeId::ROOT, PathBuf::new(), |_, attr| {
-                let resident = Weak::upgrade(&resident).filter(|resident| !resident.was_short());
-                let resident = resident.ok_or(Error::NotFound)?;
-                if resident.selected.contains(attr) && attr.size <= resident.memory.free() {
-                    resident.load_unopened(attr.node);
-                }
-                Ok::<_, Error>(())
+            let _ = walk_readable(tree.inner(), |found| match (found, resident.upgrade()) {
+                (_, None) => Break(()),
+                (Ok((_, node)), Some(resident)) => resident.load_unopened(node),
+                (Err(_), Some(resident)) => resident.goes_on(),
             });
         };
         let thread = thread::Builder::new().name("prefetch".to_owned());
@@ -205,15 +202,23 @@ impl Resident {
         let _ = thread.spawn(load);
     }
 
-    fn was_short(&self) -> bool {
-        self.counters.was_short.load(Relaxed)
-    }
-
-    fn load_unopened(&self, node: NodeId) {
-        // Failures are counted, and told.
-        if let Ok(attr) = self.tree.plain_attr(node) {
+    /// Loads a file ahead if it is selected and there is room for it. Breaks if nothing more is to be loaded ahead.
+    fn load_unopened(&self, node: NodeId) -> ControlFlow<()> {
+        self.goes_on()?;
+        let attr = self.tree.inner().attr(node);
+        let fits = |attr: &Attr| self.selected.contains(attr) && attr.size <= self.memory.free();
+        if let Some(attr) = attr.ok().filter(fits) {
+            // Failures are counted, and told.
             let _ = self.shared(node, attr.size);
             self.inodes.close(node);
+        }
+        Continue(())
+    }
+
+    fn goes_on(&self) -> ControlFlow<()> {
+        match self.counters.was_short.load(Relaxed) {
+            true => Break(()),
+            false => Continue(()),
         }
     }
 

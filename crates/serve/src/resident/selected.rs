@@ -1,9 +1,12 @@
 use std::{
     collections::HashSet,
-    path::{Path, PathBuf},
+    ops::ControlFlow::{Break, Continue},
+    path::Path,
 };
 
-use verimount_tree::{Attr, Error, FileType, NodeId, Tree, walk};
+use verimount_tree::{Attr, Error, FileType, NodeId, Tree, walk_readable};
+
+use crate::verified_tree::mismatch_in;
 
 /// Files of a tree that are to be resident: regular files with content.
 pub struct SelectedFiles(Option<HashSet<NodeId>>);
@@ -14,19 +17,31 @@ impl SelectedFiles {
         Self(None)
     }
 
-    /// Those of `tree` whose path below the root matches; `None` if there is none.
+    /// Those of `tree` whose path below the root matches; `None` if there is none. What is damaged so that it is not found
+    /// cannot be opened either.
     ///
     /// # Errors
-    /// Those of the tree.
+    /// Those of reading the tree, unless it is damaged.
     pub fn find(tree: &dyn Tree, matches: impl Fn(&Path) -> bool) -> Result<Option<Self>, Error> {
-        let mut found = HashSet::new();
-        walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
-            if has_content(attr) && matches(path) {
-                found.insert(attr.node);
+        let mut selected = HashSet::new();
+        let mut select = |(path, node): (&Path, NodeId)| {
+            if matches(path) && has_content(&tree.attr(node)?) {
+                selected.insert(node);
             }
-            Ok::<_, Error>(())
-        })?;
-        Ok((!found.is_empty()).then_some(Self(Some(found))))
+            Ok(())
+        };
+        let mut failure = None;
+        let _ = walk_readable(tree, |found| match found.and_then(&mut select) {
+            Err(error) if is_failed_read(&error) => {
+                failure = Some(error);
+                Break(())
+            }
+            _ => Continue(()),
+        });
+        match failure {
+            Some(error) => Err(error),
+            None => Ok((!selected.is_empty()).then_some(Self(Some(selected)))),
+        }
     }
 
     /// Whether a file is one of them.
@@ -38,4 +53,9 @@ impl SelectedFiles {
 
 fn has_content(attr: &Attr) -> bool {
     attr.file_type == FileType::RegularFile && attr.size > 0
+}
+
+/// Whether it could not be read at all: it may be found later.
+fn is_failed_read(error: &Error) -> bool {
+    error.read_error().is_some() && mismatch_in(error).is_none()
 }

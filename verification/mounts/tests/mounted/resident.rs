@@ -143,6 +143,29 @@ fn a_damaged_file_is_read_lazily() {
     mounted.unmount();
 }
 
+/// Also ahead: what is found in spite of the damage is loaded.
+#[test]
+fn a_damaged_directory_is_passed_over() {
+    needs!(root_passes_through_or_skip());
+    let world = needs!(World::with_mount_point());
+    let tree = world.directory("tree");
+    let names = world.directory("tree/names");
+    // In several blocks.
+    for number in 0..1000 {
+        fs::write(names.join(format!("{number}-is-a-name")), "").unwrap();
+    }
+    fs::write(tree.join("wanted"), noise(100_000, 1)).unwrap();
+    let image = world.path("image");
+    build(&tree, &image, &BuildOptions::new()).unwrap();
+    flip_where(&image, b"500-is-a-name");
+    let wanted = ResidentFiles::matching(["**/wanted"], LIMIT).unwrap();
+    let mounted = mount_resident(&world, wanted.ahead(true));
+    eventually("it is loaded", || resident(&mounted).loads == 1);
+    assert!(fs::read(mounted.path("wanted")).unwrap() == noise(100_000, 1));
+    assert_eq!(mounted.reads(), 0);
+    mounted.unmount();
+}
+
 /// As long as a file is read lazily, further opens of it are, too: the kernel would refuse them otherwise.
 #[test]
 fn the_least_recently_used_file_makes_room() {
