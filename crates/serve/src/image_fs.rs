@@ -76,21 +76,22 @@ impl ImageFs {
     }
 
     /// The same with files that the kernel reads from memory.
-    pub fn with_resident(self, resident: Option<Arc<Resident>>) -> Self {
-        Self { resident, ..self }
+    pub fn with_resident(mut self, resident: Option<Arc<Resident>>) -> Self {
+        self.resident = resident;
+        self
     }
 
     /// The same with other owners and permissions.
     ///
     /// # Errors
     /// [`PermissionsStored`] if the tree has permissions of its own and `owners` replaces them.
-    pub fn with_owners(self, owners: Owners) -> Result<Self, PermissionsStored> {
+    pub fn with_owners(mut self, owners: Owners) -> Result<Self, PermissionsStored> {
         let is_stored = self.tree.ownership() == Ownership::Stored;
         if is_stored && owners.umask.is_some() {
             return Err(PermissionsStored);
         }
-        let owners = owners.or(self.owners);
-        Ok(Self { owners, ..self })
+        self.owners = owners.or(self.owners);
+        Ok(self)
     }
 
     fn shown(&self, attr: &tree::Attr) -> Attr {
@@ -99,6 +100,15 @@ impl ImageFs {
 
     fn entry(&self, attr: &tree::Attr) -> Entry {
         entry(attr.node, self.shown(attr))
+    }
+}
+
+/// The mount has ended, while files may be loaded ahead.
+impl Drop for ImageFs {
+    fn drop(&mut self) {
+        if let Some(resident) = &self.resident {
+            resident.end();
+        }
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Resident {
     damaged: Mutex<HashSet<NodeId>>,
     /// What tells when memory is short; the kernel's reason if nothing does.
     pressure: Result<Arc<Pressure>, Errno>,
+    /// Memory was short, or the mount has ended: nothing more is loaded ahead.
+    is_ahead_over: AtomicBool,
     counters: Counters,
 }
 
@@ -81,8 +83,6 @@ struct Counters {
     failures: AtomicU64,
     unfit: AtomicU64,
     has_told_unfit: AtomicBool,
-    /// Memory was short.
-    was_short: AtomicBool,
 }
 
 /// The statistics of resident files.
@@ -131,6 +131,7 @@ impl Resident {
             kept: Mutex::default(),
             making_room: Mutex::default(),
             damaged: Mutex::default(),
+            is_ahead_over: AtomicBool::new(false),
             counters: Counters::default(),
         });
         resident.give_back_under_pressure();
@@ -155,7 +156,7 @@ impl Resident {
                 let Some(resident) = resident.upgrade() else {
                     return;
                 };
-                resident.counters.was_short.store(true, Relaxed);
+                resident.is_ahead_over.store(true, Relaxed);
                 let bytes = resident.kept.lock().unused_bytes();
                 resident.evict(bytes / 2);
             }
@@ -183,7 +184,8 @@ impl Resident {
         self.registrar.register(probe.as_fd()).map(drop)
     }
 
-    /// Loads the selected files in the background, in the order of the tree, as many as there is room for, until memory is short.
+    /// Loads the selected files in the background, in the order of the tree, as many as there is room for, until memory is short
+    /// or the mount ends.
     pub fn load_ahead(self: &Arc<Self>) {
         let resident = Arc::downgrade(self);
         let load = move || {
@@ -216,7 +218,7 @@ impl Resident {
     }
 
     fn goes_on(&self) -> ControlFlow<()> {
-        match self.counters.was_short.load(Relaxed) {
+        match self.is_ahead_over.load(Relaxed) {
             true => Break(()),
             false => Continue(()),
         }
@@ -261,6 +263,7 @@ impl Resident {
 
     /// Gives up what is being loaded, as the mount has ended.
     pub(crate) fn end(&self) {
+        self.is_ahead_over.store(true, Relaxed);
         self.loaders.end();
         if let Ok(pressure) = &self.pressure {
             pressure.end();
@@ -332,6 +335,7 @@ impl Resident {
                 let file = self.tree.shown_name(node);
                 tracing::warn!(%errno, file, "the file was not loaded, and is read as it is needed");
             }
+            LoadError::Ended => {}
         }
     }
 

@@ -63,6 +63,8 @@ pub(super) enum LoadError {
     Damaged,
     /// It could not be read now, which has been reported, or not be written.
     Failed(Errno),
+    /// The mount has ended: nobody needs it.
+    Ended,
 }
 
 /// A piece that is being read. Dropping this, even in a panic, tells who waits for the file.
@@ -110,7 +112,7 @@ impl Loaders {
             settled: Condvar::new(),
         });
         if !self.shared.begin(&load) {
-            return Err(LoadError::Failed(Errno::NOTCONN));
+            return Err(LoadError::Ended);
         }
         let mut scratch = Scratch::default();
         while let Some(offset) = load.claim() {
@@ -134,7 +136,7 @@ impl Loaders {
         let mut queue = self.shared.queue.lock();
         queue.has_ended = true;
         for load in queue.loads.drain(..) {
-            load.fail(LoadError::Failed(Errno::NOTCONN));
+            load.fail(LoadError::Ended);
         }
         self.shared.queued.notify_all();
     }

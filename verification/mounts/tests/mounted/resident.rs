@@ -2,7 +2,10 @@
 
 use std::{
     ops::Range,
-    sync::{Arc, RwLock},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
 };
 
 use verimount::{ErrorKind, Location, ReadAt, ReadError, ResidentFiles, mounts::ResidentStatus};
@@ -241,6 +244,8 @@ struct Gated {
     image: Vec<u8>,
     behind: Range<u64>,
     gate: RwLock<()>,
+    /// How many bytes were read there.
+    passed: AtomicU64,
 }
 
 impl ReadAt for Gated {
@@ -251,7 +256,10 @@ impl ReadAt for Gated {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let end = offset + buf.len() as u64;
         let is_behind = offset < self.behind.end && self.behind.start < end;
-        let _passed = is_behind.then(|| self.gate.read().unwrap());
+        let _passed = is_behind.then(|| {
+            self.passed.fetch_add(buf.len() as u64, SeqCst);
+            self.gate.read().unwrap()
+        });
         self.image.read_exact_at(buf, offset)
     }
 }
@@ -268,6 +276,7 @@ fn no_file_waits_for_the_storage_of_another_one() {
         behind: start..start + (32 << 20),
         image,
         gate: RwLock::new(()),
+        passed: AtomicU64::new(0),
     });
     let source = Location::source("image", gated.clone());
     // Not all small files fit beside it: the memory of those before is free again.
@@ -287,6 +296,29 @@ fn no_file_waits_for_the_storage_of_another_one() {
     assert_eq!((status.loads, status.unfit), (SMALL + 1, 0));
     assert_eq!(mounted.reads(), 0);
     mounted.unmount();
+}
+
+#[test]
+fn nothing_is_loaded_ahead_after_the_end() {
+    const SIZE: usize = 4 << 20;
+    let world = needs!(world_with_files(&[SIZE, SIZE]));
+    let image = fs::read(world.path("image")).unwrap();
+    let starts = [0, 1].map(|number| position_of(&noise(SIZE, number)[..4096], &image) as u64);
+    let gated = Arc::new(Gated {
+        // What is read to open the image may reach into the first one.
+        behind: starts[0] + SIZE as u64 / 2..starts[1] + SIZE as u64,
+        image,
+        gate: RwLock::new(()),
+        passed: AtomicU64::new(0),
+    });
+    let source = Location::source("image", gated.clone());
+    let closed = gated.gate.write().unwrap();
+    let mounted = mount_resident_from(source, &world, all(LIMIT).ahead(true));
+    eventually("one is being loaded", || resident(&mounted).loading == 1);
+    mounted.unmount();
+    drop(closed);
+    eventually("nobody reads it", || Arc::strong_count(&gated) == 1);
+    assert!(gated.passed.load(SeqCst) <= SIZE as u64);
 }
 
 #[test]
