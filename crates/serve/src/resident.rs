@@ -361,30 +361,36 @@ impl Resident {
         if taken > self.memory.limit() {
             return Err(Errno::NOSPC);
         }
-        let _one_at_a_time = self.making_room.lock();
-        loop {
-            let missing = taken.saturating_sub(self.memory.free());
-            let reserved = match missing {
-                0 => file.reserve(size),
-                _ => Err(Errno::NOSPC),
-            };
-            if reserved != Err(Errno::NOSPC) {
-                return reserved;
-            }
-            let unused = self.kept.lock().unused_bytes();
-            if unused < missing {
-                return Err(Errno::NOSPC);
-            }
-            // What keeps account of the file itself may be missing, too.
-            if !self.evict(missing.max(1)) {
-                return Err(Errno::NOSPC);
-            }
-            // Unless they are still mapped.
-            let since = Instant::now();
-            while self.memory.free() < taken && since.elapsed() < RELEASE {
-                thread::sleep(RELEASE / 10);
+        let reserve = || match self.memory.free() < taken {
+            true => Err(Errno::NOSPC),
+            false => file.reserve(size),
+        };
+        // It takes long for a large file. Meanwhile others get what is free, too.
+        let mut reserved = reserve();
+        if reserved == Err(Errno::NOSPC) {
+            let _one_at_a_time = self.making_room.lock();
+            reserved = reserve();
+            while reserved == Err(Errno::NOSPC) && self.give_up_for(taken) {
+                reserved = reserve();
             }
         }
+        reserved
+    }
+
+    /// Gives up files that nobody has open, for one that takes this many bytes. Whether it was any.
+    fn give_up_for(&self, taken: u64) -> bool {
+        let missing = taken.saturating_sub(self.memory.free());
+        let unused = self.kept.lock().unused_bytes();
+        // What keeps account of the file itself may be missing, too.
+        if unused < missing || !self.evict(missing.max(1)) {
+            return false;
+        }
+        // Unless they are still mapped.
+        let since = Instant::now();
+        while self.memory.free() < taken && since.elapsed() < RELEASE {
+            thread::sleep(RELEASE / 10);
+        }
+        true
     }
 
     /// The statistics.
