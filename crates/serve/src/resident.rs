@@ -377,20 +377,21 @@ impl Resident {
         reserved
     }
 
-    /// Gives up files that nobody has open, for one that takes this many bytes. Whether it was any.
+    /// Gives up files that nobody has open, for one that takes this many bytes. Whether more is free now.
     fn give_up_for(&self, taken: u64) -> bool {
-        let missing = taken.saturating_sub(self.memory.free());
-        let unused = self.kept.lock().unused_bytes();
+        let before = self.memory.free();
         // What keeps account of the file itself may be missing, too.
-        if unused < missing || !self.evict(missing.max(1)) {
+        let wanted = taken.max(before + 1);
+        let missing = wanted - before;
+        if self.kept.lock().unused_bytes() < missing || !self.evict(missing) {
             return false;
         }
-        // Unless they are still mapped.
+        // It stays as it is if they are still mapped, as the next ones may be, too.
         let since = Instant::now();
-        while self.memory.free() < taken && since.elapsed() < RELEASE {
+        while self.memory.free() < wanted && since.elapsed() < RELEASE {
             thread::sleep(RELEASE / 10);
         }
-        true
+        self.memory.free() > before
     }
 
     /// The statistics.

@@ -216,6 +216,48 @@ fn nothing_is_given_up_in_vain() {
     mounted.unmount();
 }
 
+/// Maps the files of a directory whose names are numbers below this one, and closes them.
+const MAPPING: &str = r#"
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+for number in range(int(sys.argv[2])):
+    file = os.open(os.path.join(sys.argv[1], str(number)), os.O_RDONLY)
+    if libc.mmap(None, 4096, 1, 1, file, 0) == ctypes.c_void_p(-1).value:
+        sys.exit("not mapped")
+    os.close(file)
+print("mapped", flush=True)
+sys.stdin.read()
+"#;
+
+/// The memory of a file that was given up is taken as long as it is mapped.
+#[test]
+fn files_that_are_mapped_are_not_all_given_up_in_vain() {
+    let world = needs!(world_with_files(
+        &[vec![1 << 20; 7], vec![3 << 19]].concat()
+    ));
+    let mut python = Command::new(needs!(tools::find("python3")));
+    python.args(["-c", MAPPING]).arg(world.path("mnt")).arg("7");
+    let mounted = mount_resident(&world, all(8 << 20));
+    python.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut mapping = python.spawn().unwrap();
+    let mut said = [0; 7];
+    let output = mapping.stdout.as_mut().unwrap();
+    output.read_exact(&mut said).unwrap();
+    assert_eq!(said, *b"mapped\n");
+    // The kernel tells that after close(2) has returned.
+    eventually("they count as closed", || {
+        assert!(fs::read(mounted.path("7")).unwrap() == noise(3 << 19, 7));
+        resident(&mounted).evictions > 0
+    });
+    let status = resident(&mounted);
+    assert_eq!((status.evictions, status.loads), (1, 7));
+    drop(mapping.stdin.take());
+    assert!(mapping.wait().unwrap().success());
+    mounted.unmount();
+}
+
 /// Files take whole pages.
 #[test]
 fn many_small_files_make_room_for_one() {
