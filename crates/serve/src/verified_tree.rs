@@ -53,7 +53,7 @@ pub struct VerifiedTree {
     failures: Mutex<VecDeque<Failure>>,
     /// Found when a read fails for the first time, unless the origin could not be reached.
     paths: OnceLock<Paths>,
-    /// With an origin: for the paths of reads that fail because it cannot be reached.
+    /// For the paths in messages for which nobody may wait, if there are such messages.
     seen: Option<SeenNames>,
 }
 
@@ -137,10 +137,19 @@ impl VerifiedTree {
 
     /// Declares where the content comes from.
     pub fn with_origin(self, origin: Option<Arc<dyn Origin>>) -> Self {
-        let seen = origin.as_ref().map(|_| SeenNames::new());
+        let is_far = origin.is_some();
+        let tree = Self { origin, ..self };
+        match is_far {
+            // To look for the path of what cannot be read there would take as long once more.
+            true => tree.with_seen_names(),
+            false => tree,
+        }
+    }
+
+    /// Remembers names as they are looked up, for messages about files that are not read, but loaded.
+    pub fn with_seen_names(self) -> Self {
         Self {
-            origin,
-            seen,
+            seen: Some(SeenNames::new()),
             ..self
         }
     }
@@ -234,10 +243,9 @@ impl VerifiedTree {
         failures.push_back(failure);
     }
 
-    /// The path of a file for the log, or its inode number if it would have to be looked for elsewhere.
+    /// The path of a file for the log, or its inode number if it would have to be looked for.
     pub(crate) fn shown_name(&self, node: NodeId) -> String {
-        let may_look = self.origin.is_none();
-        printable(&self.name_of(node, may_look)).to_string()
+        printable(&self.name_of(node, false)).to_string()
     }
 
     /// The path of a file, or its inode number if no path is found. If paths were not looked for yet, they are if
@@ -413,5 +421,30 @@ pub(crate) fn mismatch_in(error: &Error) -> Option<&Mismatch> {
     match error.read_error()? {
         ReadError::Rejected(reason) => reason.downcast_ref(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use verimount_romfs::RomfsTree;
+    use verimount_testkit::flat_romfs;
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_without_a_search() {
+        let image = RomfsTree::open(Arc::new(flat_romfs(["first", "second"]))).unwrap();
+        let tree = VerifiedTree::new(Box::new(image), None, Arc::default()).with_seen_names();
+        let seen = tree.lookup(NodeId::ROOT, "first".as_ref()).unwrap();
+        let unseen = tree
+            .inner()
+            .lookup(NodeId::ROOT, "second".as_ref())
+            .unwrap();
+        assert_eq!(tree.shown_name(seen.node), "/first");
+        assert_eq!(
+            tree.shown_name(unseen.node),
+            format!("inode {}", unseen.node)
+        );
+        assert!(tree.paths.get().is_none());
     }
 }

@@ -173,6 +173,10 @@ impl Content {
         let tree = tree
             .with_origin(content.origin.clone())
             .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
+        let tree = match options.resident {
+            Some(_) => tree.with_seen_names(),
+            None => tree,
+        };
         let tree = Arc::new(tree);
         let resident = match &options.resident {
             Some(files) => Some(files.keep(&tree, files.find(&content, tree.inner())?)),
