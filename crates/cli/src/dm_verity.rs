@@ -3,15 +3,16 @@ use verimount::RootHash;
 
 use crate::options::parse_size;
 
-/// What contradicts --root-hash. Clap does not ask for a required option that contradicts another one.
-const NOT_BY_ROOT_HASH: [&str; 2] = ["unpinned", "unverified"];
+/// What contradicts --root-hash: other seals than those of dm-verity, and none. Clap does not ask for a required option that
+/// contradicts another one.
+const NOT_BY_ROOT_HASH: [&str; 4] = ["digest", "key", "unpinned", "unverified"];
 
 /// The options for files with a dm-verity tree.
 #[derive(Args)]
 #[group(skip)]
 pub(crate) struct DmVerityArgs {
     /// Accept only this root hash of the dm-verity tree (hexadecimal)
-    #[arg(long, value_name = "HEX", group = "pins")]
+    #[arg(long, value_name = "HEX", conflicts_with_all = NOT_BY_ROOT_HASH)]
     root_hash: Option<RootHash>,
     /// Offset of the dm-verity superblock: in the file of --sidecar if given, else in the file
     /// itself. By default, that in FILE.dmverity, which containerd writes

@@ -116,17 +116,17 @@ impl TreeArgs {
 #[group(skip)]
 pub(crate) struct TrustArgs {
     /// Accept only this digest, such as sha256:3d24…
-    #[arg(long, value_name = "DIGEST", group = "pins")]
+    #[arg(long, value_name = "DIGEST")]
     digest: Option<FileDigest>,
     /// Accept only content signed with this minisign public key: a file, or the key itself. With --digest, both must
     /// hold
-    #[arg(long, value_name = "KEY", group = "pins")]
+    #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// Accept any digest: detects damage, but not forgery
-    #[arg(long, conflicts_with_all = ["pins", "unverified"])]
+    #[arg(long, conflicts_with_all = ["digest", "key", "unverified"])]
     unpinned: bool,
     /// Verify nothing, and read the whole file as it is, including any Merkle tree at its end
-    #[arg(long, conflicts_with = "pins")]
+    #[arg(long, conflicts_with_all = ["digest", "key"])]
     unverified: bool,
     #[command(flatten)]
     pub(crate) dm_verity: DmVerityArgs,

@@ -145,6 +145,23 @@ fn a_key_is_given_as_its_file_or_as_itself() {
 }
 
 #[test]
+fn a_digest_and_a_key_must_both_hold() {
+    let world = World::new();
+    let [(public, secret), (other_key, _)] = ["signer", "other"].map(|name| world.keys(name));
+    let image = world.sealed_image("image");
+    verimount(args!["sign", &image, "--key", &secret]).succeeds_quietly();
+    let digest = digest_of(&image);
+    let other_digest = format!("sha256:{}", "0".repeat(64));
+    for command in ["verify", "ls"] {
+        let read =
+            |digest: &str, key| verimount(args![command, &image, "--digest", digest, "--key", key]);
+        read(&digest, &public).succeeds_quietly();
+        read(&digest, &other_key).fails();
+        read(&other_digest, &public).fails();
+    }
+}
+
+#[test]
 fn the_last_signature_counts() {
     let world = World::new();
     let image = world.sealed_image("image");

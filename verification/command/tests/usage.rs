@@ -406,14 +406,27 @@ fn an_unknown_option_names_the_commands_that_have_it() {
     assert!(misspelt.stderr.contains("'--mirror'"), "{misspelt:?}");
 }
 
+/// No file has a seal of each kind that is checked.
+#[test]
+fn a_root_hash_contradicts_pins_of_other_seals() {
+    let [root_hash, digest] =
+        ["--root-hash=", "--digest=sha256:"].map(|pin| pin.to_owned() + &"0".repeat(64));
+    for other in [&*digest, "--key=key"] {
+        verimount(["mount", "image", "mnt", &root_hash, other]).is_wrong_usage();
+    }
+}
+
 /// Options that would have no effect.
 #[test]
 fn what_restricts_contradicts_what_accepts_everything() {
+    let digest = format!("--digest=sha256:{}", "0".repeat(64));
     for options in [
         ["--unpinned", "--hash-offset=5"],
         ["--unpinned", "--data-blocks=5"],
         ["--unverified", "--hash-offset=5"],
         ["--unverified", "--repair"],
+        [&digest, "--hash-offset=5"],
+        ["--key=key", "--data-blocks=5"],
     ] {
         verimount([&["mount", "image", "mnt"], &options[..]].concat()).is_wrong_usage();
     }
