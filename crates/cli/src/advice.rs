@@ -1,6 +1,4 @@
-use std::error::Error as _;
-
-use verimount::{Error, ErrorKind, Location, volume::VolumeError};
+use verimount::{Error, ErrorKind, Location};
 
 /// What to do about an error, in the terms of the command line. It continues the error's own text, and
 /// begins with its punctuation.
@@ -17,7 +15,7 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
             ": if it is complete, seal it with verimount seal {at}; mount, ls, cat and extract read it without \
              verification with --unverified"
         ),
-        ErrorKind::WrongContent if is_of_volume(error) => {
+        ErrorKind::WrongContent if error.is_about_volume() => {
             ": give --integrity and --integrity-key-file as when it was formatted, as a volume does not store them"
                 .to_owned()
         }
@@ -50,10 +48,4 @@ fn is_path_like_url(error: &Error) -> bool {
     let is_path = |at: &&Location| at.path().is_some();
     let path = error.location().filter(is_path);
     path.is_some_and(|at| at.to_string().contains("://"))
-}
-
-fn is_of_volume(error: &Error) -> bool {
-    error
-        .source()
-        .is_some_and(<dyn std::error::Error>::is::<VolumeError>)
 }

@@ -76,6 +76,11 @@ impl Error {
         self.read_error().is_some()
     }
 
+    /// Whether it is about a volume, which has an integrity algorithm and perhaps a key in the place of a seal.
+    pub fn is_about_volume(&self) -> bool {
+        matches!(self.0.fault, Fault::Volume(_))
+    }
+
     /// The number of the system's error that comes closest: that of the system itself, if it refused or failed
     /// something.
     pub fn errno(&self) -> i32 {

@@ -29,17 +29,16 @@ fn another_key_or_algorithm() {
     let key = world.path("key");
     let other = world.write("other", noise(32, 2));
     let empty = world.write("empty", "");
+    let nothing_matches =
+        "matches its tag: the integrity algorithm or the key is wrong: give --integrity";
     for (options, said) in [
-        (args![], "none of the blocks tried matches"),
-        (
-            args!["--integrity sha256"],
-            "none of the blocks tried matches",
-        ),
+        (args![], nothing_matches),
+        (args!["--integrity sha256"], nothing_matches),
         (args!["--integrity hmac-sha256"], "needs a key"),
         (args!["--integrity-key-file", &key], "takes no key"),
         (
             args![KEYED[0], KEYED[1], "--integrity-key-file", &other],
-            "none of the blocks tried matches",
+            nothing_matches,
         ),
         (
             args![KEYED[0], KEYED[1], "--integrity-key-file", &empty],
