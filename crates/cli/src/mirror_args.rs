@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use clap::{Args, ValueHint};
 use verimount::{Location, OpenOptions, printable, sandbox::Sandbox};
 
@@ -27,7 +29,9 @@ impl MirrorArgs {
     /// Says which of those on this machine do not exist: nothing else would, until something is needed from there.
     pub(crate) fn say_missing(&self) {
         let paths = self.mirror.iter().filter_map(Location::path);
-        for path in paths.filter(|path| !path.exists()) {
+        // Where this user may not look, it may well be.
+        let is_missing = |path: &&Path| matches!(path.try_exists(), Ok(false));
+        for path in paths.filter(is_missing) {
             let path = printable(path);
             say(format_args!(
                 "note: {path} does not exist: nothing comes from this mirror"

@@ -17,6 +17,26 @@ fn damaged(world: &World) -> (PathBuf, PathBuf, Vec<u8>) {
     (file, copy, content)
 }
 
+/// Who may not look whether it exists is not told that it does not.
+#[test]
+fn a_mirror_that_does_not_exist_is_told() {
+    let world = World::new();
+    let image = world.sealed_image("image");
+    let user = User::ordinary(&world);
+    let hidden = world.directory("hidden");
+    fs::set_permissions(&hidden, fs::Permissions::from_mode(0o000)).unwrap();
+    let verify = |mirror: &Path| {
+        verimount_as(
+            &user,
+            args!["verify", &image, "--unpinned", "--mirror", mirror],
+        )
+    };
+    verify(&world.path("missing")).notes("missing does not exist");
+    let ended = verify(&hidden.join("copy"));
+    assert!(!ended.stderr.contains("does not exist"), "{ended:?}");
+    fs::set_permissions(&hidden, fs::Permissions::from_mode(0o700)).unwrap();
+}
+
 #[test]
 fn a_file_and_its_tree_are_repaired() {
     let world = World::new();
