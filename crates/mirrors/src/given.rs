@@ -17,7 +17,7 @@ const MAX_THREADS: usize = 1024;
 /// oldest are forgotten.
 const MAX_PIECES: usize = 4096;
 
-/// How long ago it is recent that nobody else has answered a thread.
+/// For how long it counts that nobody else has answered a thread: until then, who verifies bytes has judged them.
 const RECENT: Duration = Duration::from_secs(1);
 
 /// A range, and who gave it.
@@ -28,22 +28,14 @@ pub(crate) type Piece = (Range<u64>, Giver);
 pub(crate) enum Giver {
     /// A place that may have them right, and its strikes when it was asked.
     Place(usize, u8),
-    /// One that has had them wrong too often, as no other one answered.
-    LastResort,
+    /// One that has had them wrong too often, as no other one had answered by then.
+    LastResort(Instant),
 }
 
 /// Who verifies bytes says what is wrong in the thread that has read them. Only the place that gave them is to blame, and
 /// which that is changes with the health of places.
 #[derive(Debug, Default)]
-pub(crate) struct Given(Mutex<HashMap<ThreadId, ToThread>>);
-
-/// What one thread was given.
-#[derive(Debug, Default)]
-struct ToThread {
-    pieces: Vec<Piece>,
-    /// When the last resort has given it something.
-    last_resort: Option<Instant>,
-}
+pub(crate) struct Given(Mutex<HashMap<ThreadId, Vec<Piece>>>);
 
 impl Given {
     /// This thread has read these pieces, which are in `range`.
@@ -56,29 +48,24 @@ impl Given {
             given.clear();
         }
         let known = given.entry(thread).or_default();
-        if pieces.iter().any(|(_, giver)| *giver == Giver::LastResort) {
-            known.last_resort = Some(Instant::now());
-        }
-        known.pieces.extend(pieces);
-        let surplus = known.pieces.len().saturating_sub(MAX_PIECES);
-        known.pieces.drain(..surplus);
+        known.extend(pieces);
+        let surplus = known.len().saturating_sub(MAX_PIECES);
+        known.drain(..surplus);
     }
 
-    /// Whether this thread was given something by the last resort just now.
+    /// Whether this thread was given something by the last resort just now, and has not said yet whether it is right.
     pub(crate) fn is_last_resort_recent(&self) -> bool {
         let given = self.0.lock();
-        let known = given.get(&thread::current().id());
-        let last = known.and_then(|known| known.last_resort);
-        last.is_some_and(|last| last.elapsed() < RECENT)
+        let mut pieces = given.get(&thread::current().id()).into_iter().flatten();
+        pieces.any(|(_, giver)| matches!(giver, Giver::LastResort(at) if at.elapsed() < RECENT))
     }
 
     /// The pieces of what this thread has read that are in `range`. They are forgotten.
     pub(crate) fn take(&self, range: &Range<u64>) -> Vec<Piece> {
         let mut given = self.0.lock();
-        let Some(known) = given.get_mut(&thread::current().id()) else {
+        let Some(pieces) = given.get_mut(&thread::current().id()) else {
             return Vec::new();
         };
-        let pieces = &mut known.pieces;
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for (piece, giver) in pieces.drain(..) {
             let inside = piece.start.max(range.start)..piece.end.min(range.end);
@@ -117,6 +104,21 @@ mod tests {
             [(0..5, Place(0, 0)), (15..20, Place(1, 0))]
         );
         assert_eq!(given.take(&(0..20)), []);
+    }
+
+    #[test]
+    fn the_last_resort_counts_until_its_bytes_are_judged() {
+        let given = Given::default();
+        given.note(&(0..10), vec![(0..10, Place(0, 0))]);
+        assert!(!given.is_last_resort_recent());
+        let now = Instant::now();
+        given.note(&(10..20), vec![(10..20, Giver::LastResort(now))]);
+        assert!(given.is_last_resort_recent());
+        given.take(&(10..20));
+        assert!(!given.is_last_resort_recent());
+        let before = now.checked_sub(RECENT).expect("the machine runs");
+        given.note(&(10..20), vec![(10..20, Giver::LastResort(before))]);
+        assert!(!given.is_last_resort_recent());
     }
 
     #[test]

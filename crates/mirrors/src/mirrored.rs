@@ -134,7 +134,7 @@ impl Mirrored {
                     if !read.any(|read| read.is_ok()) {
                         return Err(error);
                     }
-                    pieces.push((range, Giver::LastResort));
+                    pieces.push((range, Giver::LastResort(Instant::now())));
                 }
             }
         }
@@ -388,7 +388,7 @@ impl ReadAt for Mirrored {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         check_range(offset, buf.len(), self.size())?;
         let end = offset + buf.len() as u64;
-        // Who has just waited in vain for the others is reading what is wrong again, block by block.
+        // Who has just waited in vain for the others is reading again what is wrong in one read, block by block.
         let is_again =
             self.shared.is_any_blamed.load(Acquire) && self.given.is_last_resort_recent();
         let timeout = match is_again {

@@ -199,7 +199,6 @@ fn many_wrong_blocks_wait_once_for_one_who_does_not_answer() {
     let source = mirrored(&mirrors, &copies);
     assert!(matches!(read(&source, 0..SIZE), Err(None)));
     let asked = copies[1].asked.load(SeqCst);
-    println!("asked {asked} times for {count} blocks");
     assert!(asked <= 4 * count, "{asked}");
 }
 
