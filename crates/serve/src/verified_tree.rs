@@ -137,12 +137,11 @@ impl VerifiedTree {
 
     /// Declares where the content comes from.
     pub fn with_origin(self, origin: Option<Arc<dyn Origin>>) -> Self {
-        let is_far = origin.is_some();
         let tree = Self { origin, ..self };
-        match is_far {
+        match tree.origin {
             // To look for the path of what cannot be read there would take as long once more.
-            true => tree.with_seen_names(),
-            false => tree,
+            Some(_) => tree.with_seen_names(),
+            None => tree,
         }
     }
 
