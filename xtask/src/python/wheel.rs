@@ -54,7 +54,7 @@ pub(super) fn make(python: &Interpreter, folder: &Path) -> Result<PathBuf> {
 
 /// Puts the command where maturin takes the programs of the wheel from.
 fn put_command() -> Result<()> {
-    let scripts = package().join("verimount.data/scripts");
+    let scripts = package().join("verimount._verimount.data/scripts");
     fs::create_dir_all(&scripts)?;
     fs::copy(binary::build()?, scripts.join("verimount"))?;
     Ok(())
