@@ -13,7 +13,6 @@ mod flipped;
 mod hard_disk;
 mod hog;
 mod http_server;
-#[cfg(feature = "https")]
 mod https;
 mod mirrored;
 mod mounts;
