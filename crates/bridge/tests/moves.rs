@@ -5,12 +5,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proptest::{prelude::*, sample::select};
+use arbtest::{
+    arbitrary::{self, Unstructured},
+    arbtest,
+};
 use rustix::io::Errno;
 use verimount_bridge::{
     Caller,
     policy::{Access, Decision, Facts, Kind, Move, Policy},
 };
+use verimount_testkit::several;
 use verimount_verity::FileDigest;
 
 fn parse(text: &str) -> Policy {
@@ -206,83 +210,99 @@ fn denies(policy: &Policy, open: &Open) -> bool {
     policy.decide(open, &mut |_| {}).unwrap().0 == Decision::Deny
 }
 
-fn pattern() -> impl Strategy<Value = String> {
-    let part = select(vec![
+fn any_pattern(u: &mut Unstructured<'_>) -> arbitrary::Result<String> {
+    const PARTS: [&str; 15] = [
         "a", "b", "c", "*", "**", "?", "[ab]", "[!a]", "{a,b}", "{a,b/c}", "*b", "{*,**/c}",
         "[+-9]", "a?b", "\\a",
-    ]);
-    prop::collection::vec(part, 1..4).prop_map(|parts| parts.join("/"))
+    ];
+    any_parts(u, &PARTS)
 }
 
-fn rule() -> impl Strategy<Value = String> {
-    let action = select(vec!["deny", "deny", "relay", "passthrough", "audit"]);
-    let other = select(vec![
+fn any_path(u: &mut Unstructured<'_>) -> arbitrary::Result<String> {
+    any_parts(u, &["a", "b", "c", "ab", "aab", "\n", "\u{e9}"])
+}
+
+/// Up to three of these with slashes between.
+fn any_parts(u: &mut Unstructured<'_>, from: &[&str]) -> arbitrary::Result<String> {
+    let parts = several(u, 1..=3, |u| u.choose(from).copied())?;
+    Ok(parts.join("/"))
+}
+
+fn any_rule(u: &mut Unstructured<'_>) -> arbitrary::Result<String> {
+    let action = u.choose(&["deny", "deny", "relay", "passthrough", "audit"])?;
+    let other = u.choose(&[
         "",
         "access = \"write\"",
         "access = \"read\"",
         "caller_uid = 1",
         "size = \"3..\"",
-    ]);
-    let paths = prop::collection::vec(pattern(), 0..3);
-    (action, other, paths).prop_map(|(action, other, paths)| {
-        let path = match &paths[..] {
-            [] => String::new(),
-            paths => format!("path = {paths:?}"),
-        };
-        format!("[[rule]]\naction = \"{action}\"\n{other}\n{path}\n")
-    })
+    ])?;
+    let path = match &several(u, 0..=2, any_pattern)?[..] {
+        [] => String::new(),
+        paths => format!("path = {paths:?}"),
+    };
+    Ok(format!(
+        "[[rule]]\naction = \"{action}\"\n{other}\n{path}\n"
+    ))
 }
 
-fn policy() -> impl Strategy<Value = Policy> {
-    let default = select(vec!["", "default = \"deny\"\n"]);
-    let rules = prop::collection::vec(rule(), 0..4);
-    (default, rules).prop_map(|(default, rules)| parse(&format!("{default}{}", rules.concat())))
+fn any_policy(u: &mut Unstructured<'_>) -> arbitrary::Result<Policy> {
+    let default = u.choose(&["", "default = \"deny\"\n"])?;
+    let rules = several(u, 0..=3, any_rule)?.concat();
+    Ok(parse(&format!("{default}{rules}")))
 }
 
-fn path() -> impl Strategy<Value = String> {
-    let name = select(vec!["a", "b", "c", "ab", "aab", "\n", "\u{e9}"]);
-    prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"))
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-
-    /// If one path denies an open, the other does so as well, unless the move is refused; the same holds for
-    /// each file in a directory.
-    #[test]
-    fn no_move_undoes_a_denial(policy in policy(), from in path(), to in path(), below in path()) {
+/// If one path denies an open, the other does so as well, unless the move is refused; the same holds for
+/// each file in a directory.
+#[test]
+fn no_move_undoes_a_denial() {
+    arbtest(|u| {
+        let (from, to, below) = (any_path(u)?, any_path(u)?, any_path(u)?);
+        let policy = any_policy(u)?;
         let files = [&from, &to].map(|directory| format!("{directory}/{below}"));
         let [from_file, to_file] = &files;
         let file = moved(Kind::File, from_file, to_file);
         let directory = moved(Kind::Directory, &from, &to);
         let file_is_kept = policy.loosened_by(file, None).is_none();
         if policy.loosened_by(directory, None).is_none() {
-            prop_assert!(file_is_kept, "a file in the directory");
+            assert!(file_is_kept, "a file in the directory");
         }
         for open in opens(from_file.as_ref()) {
-            let moved = Open { path: to_file.into(), ..open.clone() };
-            let who = Some((open.access, open.caller()));
-            let may_loosen = policy.loosened_by(file, who).is_some();
+            let moved = Open {
+                path: to_file.into(),
+                ..open.clone()
+            };
+            let who = (open.access, open.caller());
+            let may_loosen = policy.loosened_by(file, Some(who)).is_some();
             if denies(&policy, &open) && !denies(&policy, &moved) {
-                prop_assert!(!file_is_kept && may_loosen, "{open:?}");
+                assert!(!file_is_kept && may_loosen, "{open:?}");
             }
-            let moved_there = moved.clone();
-            if policy.denied_all_over(directory, (moved.access, moved.caller())).is_some() {
-                prop_assert!(denies(&policy, &moved_there), "{moved_there:?}");
+            if policy.denied_all_over(directory, who).is_some() {
+                assert!(denies(&policy, &moved), "{moved:?}");
             }
         }
-    }
+        Ok(())
+    })
+    .size_max(64)
+    .budget_ms(400);
+}
 
-    /// A move that affects no rule is allowed.
-    #[test]
-    fn moves_without_effect_are_not_refused(policy in policy(), from in path(), other in path()) {
+/// A move that affects no rule is allowed.
+#[test]
+fn moves_without_effect_are_not_refused() {
+    arbtest(|u| {
+        let (from, other) = (any_path(u)?, any_path(u)?);
+        let policy = any_policy(u)?;
         for kind in [Kind::File, Kind::Directory] {
             let stays = moved(kind, &from, &from);
-            prop_assert!(policy.loosened_by(stays, None).is_none());
+            assert!(policy.loosened_by(stays, None).is_none());
         }
         if !policy.can_deny() {
             let goes = moved(Kind::Directory, &from, &other);
-            prop_assert!(policy.loosened_by(goes, None).is_none());
+            assert!(policy.loosened_by(goes, None).is_none());
         }
-    }
+        Ok(())
+    })
+    .size_max(64)
+    .budget_ms(400);
 }

@@ -86,20 +86,19 @@ pub(crate) fn runs(
 mod tests {
     use std::collections::BTreeSet;
 
-    use proptest::prelude::*;
+    use arbtest::arbtest;
 
     use super::*;
 
-    proptest! {
-        #[test]
-        fn a_set_is_a_set(
-            changes in prop::collection::vec((any::<bool>(), 0usize..200, 0usize..200), 0..20),
-            range in (0usize..200, 0usize..200),
-        ) {
-            let mut bits = Bits::new(200);
+    #[test]
+    fn a_set_is_a_set() {
+        const LEN: usize = 200;
+        arbtest(|u| {
+            let mut bits = Bits::new(LEN);
             let mut model = BTreeSet::new();
-            for (is_insertion, start, end) in changes {
-                if is_insertion {
+            for _ in 0..u.int_in_range(0..=19)? {
+                let (start, end) = (u.choose_index(LEN)?, u.choose_index(LEN)?);
+                if u.arbitrary()? {
                     bits.insert(start..end);
                     model.extend(start..end);
                 } else {
@@ -107,12 +106,18 @@ mod tests {
                     model.retain(|number| !(start..end).contains(number));
                 }
             }
-            let range = range.0..range.1.max(range.0);
-            prop_assert_eq!(bits.is_empty(), model.is_empty());
-            prop_assert_eq!(bits.contains_all(range.clone()), range.clone().all(|number| model.contains(&number)));
-            let members: Vec<usize> = runs(range.clone(), |number| bits.contains(number)).flatten().collect();
-            let expected: Vec<usize> = range.filter(|number| model.contains(number)).collect();
-            prop_assert_eq!(members, expected);
-        }
+            let start = u.choose_index(LEN)?;
+            let range = start..u.choose_index(LEN)?.max(start);
+            assert_eq!(bits.is_empty(), model.is_empty());
+            assert_eq!(
+                bits.contains_all(range.clone()),
+                range.clone().all(|number| model.contains(&number))
+            );
+            let members = runs(range.clone(), |number| bits.contains(number)).flatten();
+            let expected = range.filter(|number| model.contains(number));
+            assert_eq!(members.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+            Ok(())
+        })
+        .size_max(64);
     }
 }

@@ -329,7 +329,10 @@ impl Geometry {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use arbtest::{
+        arbitrary::{self, Unstructured},
+        arbtest,
+    };
 
     use super::*;
     use crate::{BlockSize, Interleave, Padding, TagSize};
@@ -405,32 +408,36 @@ mod tests {
         ));
     }
 
-    fn shapes() -> impl Strategy<Value = Shape> {
-        let interleave = prop::option::weighted(0.8, 3u8..=12);
-        (
-            0u8..=3,
-            1u16..=TagSize::MAX,
+    fn any_shape(u: &mut Unstructured<'_>) -> arbitrary::Result<Shape> {
+        let is_legacy: bool = u.arbitrary()?;
+        let interleave = if u.ratio(4, 5)? {
+            let log2 = u.int_in_range(3..=12)?;
+            let log2 = if is_legacy { log2.max(7) } else { log2 };
+            Some(Interleave::from_log2_sectors(log2).unwrap())
+        } else {
+            None
+        };
+        Ok(Shape {
+            block_size: BlockSize::from_log2_sectors(u.int_in_range(0..=3)?).unwrap(),
+            tag_size: TagSize::new(u.int_in_range(1..=TagSize::MAX)?).unwrap(),
             interleave,
-            any::<bool>(),
-            any::<bool>(),
-        )
-            .prop_map(
-                |(log2_block, tag_size, interleave, is_legacy, journal_mac)| Shape {
-                    block_size: BlockSize::from_log2_sectors(log2_block).unwrap(),
-                    tag_size: TagSize::new(tag_size).unwrap(),
-                    interleave: interleave.map(|log2| {
-                        Interleave::from_log2_sectors(if is_legacy { log2.max(7) } else { log2 })
-                            .unwrap()
-                    }),
-                    padding: if is_legacy {
-                        Padding::Legacy
-                    } else {
-                        Padding::Fixed
-                    },
-                    journal_sections: NonZeroU32::MIN,
-                    journal_mac,
-                },
-            )
+            padding: if is_legacy {
+                Padding::Legacy
+            } else {
+                Padding::Fixed
+            },
+            journal_sections: NonZeroU32::MIN,
+            journal_mac: u.arbitrary()?,
+        })
+    }
+
+    /// The sectors wanted for a journal.
+    fn any_journal(u: &mut Unstructured<'_>) -> arbitrary::Result<Option<u64>> {
+        Ok(if u.arbitrary()? {
+            Some(u.int_in_range(0..=2999)?)
+        } else {
+            None
+        })
     }
 
     /// For every byte of a device, whether it is in use.
@@ -445,104 +452,136 @@ mod tests {
         }
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
-
-        /// The test lays the areas out one after the other, without the arithmetic that it checks.
-        #[test]
-        fn nothing_overlaps_and_everything_is_where_the_format_says(
-            shape in shapes(),
-            sectors in 0u64..12_000,
-            metadata_sectors in 0u64..12_000,
-            journal in prop::option::of(0u64..3000),
-        ) {
+    /// The test lays the areas out one after the other, without the arithmetic that it checks.
+    #[test]
+    fn nothing_overlaps_and_everything_is_where_the_format_says() {
+        arbtest(|u| {
+            let shape = any_shape(u)?;
             let is_split = shape.interleave.is_none();
-            let size = match is_split {
-                true => StorageSize { metadata: metadata_sectors, data: sectors },
-                false => alone(sectors),
+            let sectors = u.int_in_range(0..=11_999)?;
+            let size = if is_split {
+                StorageSize {
+                    metadata: u.int_in_range(0..=11_999)?,
+                    data: sectors,
+                }
+            } else {
+                alone(sectors)
             };
-            let Ok(geometry) = largest(shape, journal, size) else { return Ok(()) };
-            let bytes = |sectors: u64| vec![false; (sectors * SECTOR) as usize];
-            let (mut metadata, mut data) = (Map(bytes(size.metadata)), Map(bytes(if is_split { size.data } else { 0 })));
-            let block = shape.block_size.sectors();
-            let tag = u64::from(shape.tag_size.get());
-
-            metadata.take(0..geometry.journal_offset());
-            let journal_end = geometry.journal_offset() + geometry.journal_len();
-            metadata.take(geometry.journal_offset()..journal_end);
-
-            let mut position = journal_end;
-            let mut sector = 0;
-            while sector < geometry.provided_data_sectors() {
-                let area = match shape.interleave {
-                    Some(interleave) => 1 << interleave.log2_sectors(),
-                    None => u64::MAX,
-                };
-                let area_sectors = area.min(geometry.provided_data_sectors() - sector);
-                let tags = geometry.area_tags_offset(sector / area);
-                prop_assert_eq!(tags, position);
-                metadata.take(tags..tags + area_sectors / block * tag);
-                if let Some(interleave) = shape.interleave {
-                    prop_assert_eq!(geometry.blocks_per_area(), (1 << interleave.log2_sectors()) / block);
-                    position += (geometry.blocks_per_area() * tag).next_multiple_of(shape.padding.bytes());
-                }
-                let data_start = if is_split { 0 } else { position };
-                for number in 0..area_sectors {
-                    let extent = geometry.extents(sector + number..u64::MAX).next().unwrap();
-                    prop_assert_eq!(extent.position * SECTOR, data_start + number * SECTOR);
-                    let place = extent.position * SECTOR;
-                    let device = if is_split { &mut data } else { &mut metadata };
-                    device.take(place..place + SECTOR);
-                }
-                position = data_start + area_sectors * SECTOR;
-                sector += area_sectors;
+            if let Ok(geometry) = largest(shape, any_journal(u)?, size) {
+                lay_out(shape, size, geometry);
             }
-        }
+            Ok(())
+        })
+        .size_max(32)
+        .budget_ms(1500);
+    }
 
-        /// The size is the largest possible multiple of 8 sectors, as in the kernel.
-        #[test]
-        fn no_larger_volume_fits(shape in shapes(), sectors in 0u64..1 << 40) {
-            let Ok(geometry) = largest(shape, None, alone(sectors)) else { return Ok(()) };
+    fn lay_out(shape: Shape, size: StorageSize, geometry: Geometry) {
+        let is_split = shape.interleave.is_none();
+        let bytes = |sectors: u64| vec![false; (sectors * SECTOR) as usize];
+        let mut metadata = Map(bytes(size.metadata));
+        let mut data = Map(bytes(if is_split { size.data } else { 0 }));
+        let block = shape.block_size.sectors();
+        let tag = u64::from(shape.tag_size.get());
+
+        metadata.take(0..geometry.journal_offset());
+        let journal_end = geometry.journal_offset() + geometry.journal_len();
+        metadata.take(geometry.journal_offset()..journal_end);
+
+        let mut position = journal_end;
+        let mut sector = 0;
+        while sector < geometry.provided_data_sectors() {
+            let area = match shape.interleave {
+                Some(interleave) => 1 << interleave.log2_sectors(),
+                None => u64::MAX,
+            };
+            let area_sectors = area.min(geometry.provided_data_sectors() - sector);
+            let tags = geometry.area_tags_offset(sector / area);
+            assert_eq!(tags, position);
+            metadata.take(tags..tags + area_sectors / block * tag);
             if shape.interleave.is_some() {
-                let larger = Geometry { provided_data_sectors: geometry.provided_data_sectors + 8, ..geometry };
-                prop_assert!(!larger.fits(alone(sectors), LOG2_MIN_BUFFER));
+                assert_eq!(geometry.blocks_per_area(), area / block);
+                let tags_len = geometry.blocks_per_area() * tag;
+                position += tags_len.next_multiple_of(shape.padding.bytes());
             }
+            let data_start = if is_split { 0 } else { position };
+            for number in 0..area_sectors {
+                let extent = geometry.extents(sector + number..u64::MAX).next().unwrap();
+                let place = extent.position * SECTOR;
+                assert_eq!(place, data_start + number * SECTOR);
+                let device = if is_split { &mut data } else { &mut metadata };
+                device.take(place..place + SECTOR);
+            }
+            position = data_start + area_sectors * SECTOR;
+            sector += area_sectors;
         }
+    }
 
-        /// The disk is exactly as large as asked for, and needs every sector of its storage.
-        #[test]
-        fn an_exact_disk_needs_all_of_its_storage(
-            shape in shapes(),
-            units in 1u64..1 << 30,
-            journal in prop::option::of(0u64..3000),
-        ) {
-            prop_assume!(shape.interleave.is_some());
+    /// The size is the largest possible multiple of 8 sectors, as in the kernel.
+    #[test]
+    fn no_larger_volume_fits() {
+        arbtest(|u| {
+            let shape = any_shape(u)?;
+            let size = alone(u.int_in_range(0..=(1 << 40) - 1)?);
+            let Ok(geometry) = largest(shape, None, size) else {
+                return Ok(());
+            };
+            if shape.interleave.is_some() {
+                let larger = Geometry {
+                    provided_data_sectors: geometry.provided_data_sectors + 8,
+                    ..geometry
+                };
+                assert!(!larger.fits(size, LOG2_MIN_BUFFER));
+            }
+            Ok(())
+        })
+        .size_max(32);
+    }
+
+    /// The disk is exactly as large as asked for, and needs every sector of its storage.
+    #[test]
+    fn an_exact_disk_needs_all_of_its_storage() {
+        arbtest(|u| {
+            let mut shape = any_shape(u)?;
+            if shape.interleave.is_none() {
+                return Ok(());
+            }
+            let units = u.int_in_range(1..=(1 << 30) - 1)?;
             let disk = DiskSize::new(units * DiskSize::UNIT).unwrap();
-            let journal_sections = Geometry::journal_sections(shape, journal, alone(disk.sectors())).unwrap();
-            let shape = Shape { journal_sections, ..shape };
-            let needed = Geometry::sized(shape, disk.sectors()).unwrap().storage_needed() / SECTOR;
+            let size = alone(disk.sectors());
+            shape.journal_sections =
+                Geometry::journal_sections(shape, any_journal(u)?, size).unwrap();
+            let sized = Geometry::sized(shape, disk.sectors()).unwrap();
+            let needed = sized.storage_needed() / SECTOR;
             let geometry = Geometry::wanted(shape, Some(disk), alone(needed)).unwrap();
-            prop_assert_eq!(geometry.size(), disk.bytes());
-            let refused = Geometry::wanted(shape, Some(disk), alone(needed - 1));
-            match refused {
-                Err(Error::DiskTooLarge { largest }) => prop_assert!(largest < disk.bytes()),
+            assert_eq!(geometry.size(), disk.bytes());
+            match Geometry::wanted(shape, Some(disk), alone(needed - 1)) {
+                Err(Error::DiskTooLarge { largest }) => assert!(largest < disk.bytes()),
                 Err(Error::TooSmall { .. }) => {}
-                other => prop_assert!(false, "{:?}", other),
+                other => panic!("{other:?}"),
             }
-        }
+            Ok(())
+        })
+        .size_max(32);
+    }
 
-        #[test]
-        fn extents_are_the_range(shape in shapes(), start in 0u64..100_000, len in 0u64..100_000) {
-            let geometry = Geometry::without_data(shape).unwrap();
+    #[test]
+    fn extents_are_the_range() {
+        arbtest(|u| {
+            let geometry = Geometry::without_data(any_shape(u)?).unwrap();
+            let (start, len) = (u.int_in_range(0..=99_999)?, u.int_in_range(0..=99_999)?);
             let mut next = start;
             for extent in geometry.extents(start..start + len) {
-                prop_assert_eq!(extent.sector, next);
-                prop_assert!(extent.sectors > 0);
+                assert_eq!(extent.sector, next);
+                assert!(extent.sectors > 0);
                 let last = next + extent.sectors - 1;
-                prop_assert_eq!(geometry.data_position(last), extent.position + extent.sectors - 1);
+                let position = geometry.data_position(last);
+                assert_eq!(position, extent.position + extent.sectors - 1);
                 next += extent.sectors;
             }
-            prop_assert_eq!(next, start + len);
-        }
+            assert_eq!(next, start + len);
+            Ok(())
+        })
+        .size_max(32);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{fs::File, io, path::Path};
 
-use proptest::prelude::*;
+use arbtest::{
+    arbitrary::{self, Unstructured},
+    arbtest,
+};
 use verimount_source::{Counting, FileStorage, MemoryStorage, ReadAt, WriteAt, WriteError};
 
 const SIZE: u64 = 300_000;
@@ -19,17 +22,19 @@ fn contents(storage: &impl ReadAt) -> Vec<u8> {
     bytes
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Change {
     Write { durable: bool, byte: u8 },
     Zero,
 }
 
-fn change() -> impl Strategy<Value = Change> {
-    prop_oneof![
-        (any::<bool>(), any::<u8>()).prop_map(|(durable, byte)| Change::Write { durable, byte }),
-        Just(Change::Zero),
-    ]
+fn change(u: &mut Unstructured<'_>) -> arbitrary::Result<Change> {
+    if u.arbitrary()? {
+        let (durable, byte) = u.arbitrary()?;
+        Ok(Change::Write { durable, byte })
+    } else {
+        Ok(Change::Zero)
+    }
 }
 
 fn apply(change: &Change, storage: &impl WriteAt, start: u64, len: u64) -> Result<(), WriteError> {
@@ -45,26 +50,32 @@ fn apply(change: &Change, storage: &impl WriteAt, start: u64, len: u64) -> Resul
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
-    #[test]
-    fn all_storage_holds_what_was_written(
-        changes in prop::collection::vec((change(), 0..SIZE, 0u64..20_000), 1..20)
-    ) {
+#[test]
+fn all_storage_holds_what_was_written() {
+    arbtest(|u| {
         let folder = tempfile::tempdir().unwrap();
-        let (file, memory) = (file_storage(folder.path()), MemoryStorage::new(vec![0; SIZE as usize]));
+        let file = file_storage(folder.path());
+        let memory = MemoryStorage::new(vec![0; SIZE as usize]);
         let mut model = vec![0; SIZE as usize];
-        for (change, start, len) in changes {
-            let len = len.min(SIZE - start);
+        for _ in 0..u.int_in_range(1..=19)? {
+            let change = change(u)?;
+            let start = u.int_in_range(0..=SIZE - 1)?;
+            let len = u.int_in_range(0..=19_999)?.min(SIZE - start);
             apply(&change, &file, start, len).unwrap();
             apply(&change, &memory, start, len).unwrap();
-            let byte = match change { Change::Write { byte, .. } => byte, Change::Zero => 0 };
+            let byte = match change {
+                Change::Write { byte, .. } => byte,
+                Change::Zero => 0,
+            };
             model[start as usize..(start + len) as usize].fill(byte);
         }
         file.flush().unwrap();
-        prop_assert_eq!(&contents(&file), &model);
-        prop_assert_eq!(memory.to_vec(), model);
-    }
+        assert_eq!(contents(&file), model);
+        assert_eq!(memory.to_vec(), model);
+        Ok(())
+    })
+    .size_min(256)
+    .budget_ms(800);
 }
 
 #[test]

@@ -165,6 +165,8 @@ impl<'a> Assembler<'a> {
 
 #[cfg(test)]
 mod tests {
+    use arbtest::arbtest;
+
     use super::*;
     use crate::{BlockSize, HashAlgorithm, Salt};
 
@@ -267,24 +269,32 @@ mod tests {
         }
     }
 
-    proptest::proptest! {
-        #[test]
-        fn the_tree_is_the_defined_one(
-            len in 1usize..300_000, log2 in 10u8..=14, wide: bool, salt: [u8; 5],
-            salted: bool, threads in 1usize..4,
-        ) {
+    #[test]
+    fn the_tree_is_the_defined_one() {
+        arbtest(|u| {
+            let salt: [u8; 5] = u.arbitrary()?;
+            let salt: &[u8] = if u.arbitrary()? { &salt } else { &[] };
             let params = TreeParams {
-                algorithm: if wide { HashAlgorithm::Sha512 } else { HashAlgorithm::Sha256 },
-                block_size: BlockSize::from_log2(log2).unwrap(),
-                salt: Salt::new(if salted { &salt } else { &[] }).unwrap(),
+                algorithm: if u.arbitrary()? {
+                    HashAlgorithm::Sha512
+                } else {
+                    HashAlgorithm::Sha256
+                },
+                block_size: BlockSize::from_log2(u.int_in_range(10..=14)?).unwrap(),
+                salt: Salt::new(salt).unwrap(),
             };
-            let data = pattern(len);
+            let data = pattern(u.int_in_range(1..=299_999)?);
+            let threads = NonZeroUsize::new(u.int_in_range(1..=3)?).unwrap();
             let mut tree = Collected(Vec::new());
-            let threads = NonZeroUsize::new(threads).unwrap();
-            let built = build_tree(&data, &params, threads, &mut tree, &mut |_| ControlFlow::Continue(())).unwrap();
+            let built = build_tree(&data, &params, threads, &mut tree, &mut |_| {
+                ControlFlow::Continue(())
+            })
+            .unwrap();
             let (expected, root) = plain_tree(&data, &params);
-            proptest::prop_assert_eq!(tree.0, expected);
-            proptest::prop_assert_eq!(built.root().as_bytes(), root);
-        }
+            assert_eq!(tree.0, expected);
+            assert_eq!(built.root().as_bytes(), root);
+            Ok(())
+        })
+        .budget_ms(500);
     }
 }

@@ -147,7 +147,7 @@ fn self_test(prefix: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use arbtest::arbtest;
 
     use super::*;
 
@@ -156,25 +156,28 @@ mod tests {
         assert!(multi_stream_agrees());
     }
 
-    proptest! {
-        #[test]
-        fn both_hashes_agree(
-            prefix in prop::collection::vec(any::<u8>(), 0..=256),
-            log2 in 9u8..=13,
-            count in 0usize..=70,
-            seed: u8,
-        ) {
+    #[test]
+    fn both_hashes_agree() {
+        arbtest(|u| {
+            let log2 = u.int_in_range(9..=13)?;
+            let count: usize = u.int_in_range(0..=70)?;
+            let seed: u8 = u.arbitrary()?;
+            let prefix_len = u.int_in_range(0..=256)?;
             let hashing = Hashing {
                 algorithm: HashAlgorithm::Sha256,
                 data_block_log2: log2,
                 hash_block_log2: log2,
-                prefix,
+                prefix: u.bytes(prefix_len)?.to_vec(),
             };
-            let blocks: Vec<u8> = (0..count << log2).map(|i| ((i * 31) >> 3) as u8 ^ seed).collect();
+            let blocks = (0..count << log2).map(|i| ((i * 31) >> 3) as u8 ^ seed);
+            let blocks: Vec<u8> = blocks.collect();
             let mut hasher = hashing.data_hasher();
             let multi = hasher.hash_run(&blocks);
             hasher.multi_stream = false;
-            prop_assert_eq!(multi, hasher.hash_run(&blocks));
-        }
+            assert_eq!(multi, hasher.hash_run(&blocks));
+            Ok(())
+        })
+        .size_min(512)
+        .budget_ms(250);
     }
 }

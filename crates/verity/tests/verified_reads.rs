@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use proptest::prelude::*;
+use arbtest::arbtest;
 use verimount_source::{Counting, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, Watched, WatchedEvent, all_or_some, go_on, noise};
 use verimount_verity::{
@@ -77,50 +77,57 @@ fn small_blocks() -> TreeParams {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn reads_give_the_data(
-        len in 0usize..200_000,
-        log2 in 10u8..=13,
-        wide: bool,
-        salted: bool,
-        appended: bool,
-        readahead in prop_oneof![
-            Just(TreeReadahead::Auto), Just(TreeReadahead::Off), (0u64..1 << 20).prop_map(TreeReadahead::Bytes)
-        ],
-        cache_bytes in prop_oneof![Just(0usize), Just(5000), Just(1 << 20)],
-        reads in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..20),
-    ) {
+#[test]
+fn reads_give_the_data() {
+    arbtest(|u| {
         let params = TreeParams {
-            algorithm: if wide { HashAlgorithm::Sha512 } else { HashAlgorithm::Sha256 },
-            block_size: BlockSize::from_log2(log2).unwrap(),
-            salt: Salt::new(if salted { b"salt" } else { b"" }).unwrap(),
+            algorithm: if u.arbitrary()? {
+                HashAlgorithm::Sha512
+            } else {
+                HashAlgorithm::Sha256
+            },
+            block_size: BlockSize::from_log2(u.int_in_range(10..=13)?).unwrap(),
+            salt: Salt::new(*u.choose(&[&b"salt"[..], b""])?).unwrap(),
         };
+        let options = VerifyOptions {
+            tree_readahead: match u.int_in_range(0..=2)? {
+                0 => TreeReadahead::Auto,
+                1 => TreeReadahead::Off,
+                _ => TreeReadahead::Bytes(u.int_in_range(0..=(1 << 20) - 1)?),
+            },
+            cache_bytes: *u.choose(&[0, 5000, 1 << 20])?,
+            ..VerifyOptions::default()
+        };
+        let layout = *u.choose(&[SealLayout::Appended, SealLayout::Sidecar])?;
+        let len = u.int_in_range(0..=199_999)?;
         let data = noise(len, 1);
-        let layout = if appended { SealLayout::Appended } else { SealLayout::Sidecar };
         let bytes = Arc::new(sealed_bytes(&data, layout, &params));
         let sealed = match layout {
             SealLayout::Appended => Sealed::open_appended(bytes),
             SealLayout::Sidecar => Sealed::open_sidecar(Arc::new(data.clone()), bytes),
-        }.unwrap();
-        let options = VerifyOptions { tree_readahead: readahead, cache_bytes, ..VerifyOptions::default() };
-        let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, options).unwrap();
-        prop_assert_eq!(reader.size(), len as u64);
+        }
+        .unwrap();
+        let reader = reader_of(&sealed, options);
+        assert_eq!(reader.size(), len as u64);
         let mut scratch = Scratch::default();
-        for (start, end) in reads {
-            let (a, b) = (start.index(len + 1), end.index(len + 1));
-            let range = a.min(b)..a.max(b);
-            let borrowed = reader.read_borrowed(&mut scratch, range.start as u64, range.len()).unwrap();
-            prop_assert_eq!(borrowed, &data[range.clone()]);
-            let mut own = vec![0; range.len()];
-            reader.read_exact_at(&mut own, range.start as u64).unwrap();
-            prop_assert_eq!(&own[..], &data[range]);
+        for _ in 0..u.int_in_range(1..=19)? {
+            let (a, b) = (u.int_in_range(0..=len)?, u.int_in_range(0..=len)?);
+            let (start, expected) = (a.min(b), &data[a.min(b)..a.max(b)]);
+            let borrowed = reader.read_borrowed(&mut scratch, start as u64, expected.len());
+            assert_eq!(borrowed.unwrap(), expected);
+            let mut own = vec![0; expected.len()];
+            reader.read_exact_at(&mut own, start as u64).unwrap();
+            assert_eq!(own, expected);
         }
         let past_the_end = reader.read_exact_at(&mut [0], len as u64);
-        prop_assert!(matches!(past_the_end, Err(ReadError::PastEnd { .. })), "read past the end");
-    }
+        assert!(
+            matches!(past_the_end, Err(ReadError::PastEnd { .. })),
+            "read past the end"
+        );
+        Ok(())
+    })
+    .size_min(256)
+    .budget_ms(250);
 }
 
 /// Every position of a sealed file of 64 KiB and a bit, in both layouts: opening refuses it, each

@@ -12,7 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proptest::prelude::*;
+use arbtest::{
+    arbitrary::{self, Unstructured},
+    arbtest,
+};
 use rustix::{
     fs::{
         AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps,
@@ -27,14 +30,14 @@ use verimount_bridge::{
     Attr, Caller, Changes, DeviceNumber, Entry, Listed, Mirror, NewTime, NodeId, OpenFile,
     Timestamp,
 };
-use verimount_testkit::random_cases;
+use verimount_testkit::{random_millis, several, weighted};
 
 use crate::support::{Bench, Process, ROOT, as_ordinary_user, new_file};
 
 /// A name in the directory itself, or in one below it.
 type Place = (Option<&'static str>, &'static str);
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Operation {
     Create(Place, u32),
     Mkdir(Place, u32),
@@ -57,37 +60,57 @@ enum Operation {
     Forget(Place),
 }
 
-fn place() -> impl Strategy<Value = Place> {
-    let names = || prop::sample::select(vec!["a", "b", "c"]);
-    (prop::option::of(names()), names())
+fn any_place(u: &mut Unstructured<'_>) -> arbitrary::Result<Place> {
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+    let directory = if u.arbitrary()? {
+        Some(*u.choose(&NAMES)?)
+    } else {
+        None
+    };
+    Ok((directory, *u.choose(&NAMES)?))
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+/// Permissions with which the user who runs this can examine the result.
+fn any_mode(u: &mut Unstructured<'_>) -> arbitrary::Result<u32> {
+    u.choose(&[0o700, 0o744, 0o1777, 0o2755, 0o4711]).copied()
+}
+
+fn any_file_mode(u: &mut Unstructured<'_>) -> arbitrary::Result<u32> {
+    if u.arbitrary()? {
+        any_mode(u)
+    } else {
+        u.choose(&[0o400, 0o640]).copied()
+    }
+}
+
+fn any_operation(u: &mut Unstructured<'_>) -> arbitrary::Result<Operation> {
     use Operation::*;
-    // The user who runs this must be able to examine the result.
-    let mode = || prop::sample::select(vec![0o700, 0o744, 0o1777, 0o2755, 0o4711]);
-    let file_mode = || prop_oneof![mode(), prop::sample::select(vec![0o400, 0o640])];
-    prop_oneof![
-        6 => (place(), file_mode()).prop_map(|(at, mode)| Create(at, mode)),
-        6 => (place(), mode()).prop_map(|(at, mode)| Mkdir(at, mode)),
-        1 => (place(), mode()).prop_map(|(at, mode)| Fifo(at, mode)),
-        1 => (place(), prop::sample::select(vec!["a", "/", "b/c"]))
-            .prop_map(|(at, target)| Symlink(at, target)),
-        2 => (place(), place()).prop_map(|(from, to)| Link(from, to)),
-        2 => place().prop_map(Unlink),
-        2 => place().prop_map(Rmdir),
-        4 => (place(), place(), 0..3u32).prop_map(|(from, to, flags)| Rename(from, to, flags)),
-        1 => place().prop_map(Readlink),
-        4 => (place(), any::<u16>(), any::<u8>()).prop_map(|(at, to, byte)| Write(at, to, byte)),
-        2 => (place(), any::<u16>()).prop_map(|(at, size)| Truncate(at, size)),
-        1 => (place(), any::<u16>()).prop_map(|(at, size)| Reserve(at, size)),
-        2 => (place(), mode()).prop_map(|(at, mode)| Chmod(at, mode)),
-        1 => (place(), any::<i32>()).prop_map(|(at, time)| Touch(at, time.into())),
-        2 => (place(), any::<u8>()).prop_map(|(at, value)| SetXattr(at, value)),
-        1 => place().prop_map(GetXattr),
-        1 => place().prop_map(RemoveXattr),
-        1 => place().prop_map(Forget),
-    ]
+    let at = any_place(u)?;
+    weighted(
+        u,
+        &[
+            (6, &|u| Ok(Create(at, any_file_mode(u)?))),
+            (6, &|u| Ok(Mkdir(at, any_mode(u)?))),
+            (1, &|u| Ok(Fifo(at, any_mode(u)?))),
+            (1, &|u| Ok(Symlink(at, *u.choose(&["a", "/", "b/c"])?))),
+            (2, &|u| Ok(Link(at, any_place(u)?))),
+            (2, &|_| Ok(Unlink(at))),
+            (2, &|_| Ok(Rmdir(at))),
+            (4, &|u| {
+                Ok(Rename(at, any_place(u)?, u.int_in_range(0..=2)?))
+            }),
+            (1, &|_| Ok(Readlink(at))),
+            (4, &|u| Ok(Write(at, u.arbitrary()?, u.arbitrary()?))),
+            (2, &|u| Ok(Truncate(at, u.arbitrary()?))),
+            (1, &|u| Ok(Reserve(at, u.arbitrary()?))),
+            (2, &|u| Ok(Chmod(at, any_mode(u)?))),
+            (1, &|u| Ok(Touch(at, u.arbitrary::<i32>()?.into()))),
+            (2, &|u| Ok(SetXattr(at, u.arbitrary()?))),
+            (1, &|_| Ok(GetXattr(at))),
+            (1, &|_| Ok(RemoveXattr(at))),
+            (1, &|_| Ok(Forget(at))),
+        ],
+    )
 }
 
 /// The result of an operation, except what is compared in the end.
@@ -454,13 +477,10 @@ fn compare(caller: Caller, operations: &[Operation]) {
     assert_eq!(bench.mirror.remembered(), 0);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(random_cases(256)))]
-
-    #[test]
-    fn the_mirror_does_what_the_system_does(
-        operations in prop::collection::vec(operation(), 1..80),
-    ) {
+#[test]
+fn the_mirror_does_what_the_system_does() {
+    arbtest(|u| {
+        let operations = several(u, 1..=79, any_operation)?;
         if geteuid().is_root() {
             // As the preparation of this thread takes it away.
             let capabilities = CapabilitySet::all().difference(CapabilitySet::FSETID);
@@ -468,5 +488,8 @@ proptest! {
             root.while_waiting(|caller| compare(caller, &operations));
         }
         as_ordinary_user(|| compare(ROOT, &operations));
-    }
+        Ok(())
+    })
+    .size_min(1024)
+    .budget_ms(random_millis(10_000));
 }

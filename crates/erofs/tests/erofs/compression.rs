@@ -12,7 +12,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use proptest::{collection::vec, prelude::*, sample::select};
+use arbtest::{
+    arbitrary::{self, Unstructured},
+    arbtest,
+};
 use rustix::{
     fs::{
         XattrFlags,
@@ -26,8 +29,9 @@ use verimount_erofs::{BuildError, Compression, Options, Plan, plan};
 use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
 use verimount_testkit::{
     directory::{compare, make_tree},
-    go_on, is_exhaustive, noise, random_cases,
+    go_on, is_exhaustive, noise, random_millis,
     seen::check_lookups,
+    several, weighted,
 };
 
 use crate::open;
@@ -78,70 +82,49 @@ fn text(len: usize) -> Vec<u8> {
 }
 
 /// A part of a content.
-#[derive(Debug, Clone)]
-enum Part {
-    Noise(usize, u64),
-    Zeros(usize),
-    Text(usize),
-}
-
-impl Part {
-    fn bytes(&self) -> Vec<u8> {
-        match self {
-            Self::Noise(len, seed) => noise(*len, *seed),
-            Self::Zeros(len) => vec![0; *len],
-            Self::Text(len) => text(*len),
-        }
-    }
-}
-
-/// Lengths around blocks and clusters, and any others.
-fn lengths() -> impl Strategy<Value = usize> {
-    let bounds = select(vec![512, 4096, 8192, 16_384, 65_536, 131_072, 1 << 20]);
-    prop_oneof![
-        3 => (bounds, 0..5_usize).prop_map(|(bound, more)| bound + more - 2),
-        2 => 0..20_000_usize,
-        1 => 0..1_500_000_usize,
-    ]
-}
-
-fn parts() -> impl Strategy<Value = Part> {
-    (lengths(), 0..3, 0..3_u64).prop_map(|(len, kind, seed)| match kind {
-        0 => Part::Noise(len, seed),
-        1 => Part::Zeros(len),
-        _ => Part::Text(len),
+fn part(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+    let len = part_len(u)?;
+    Ok(match u.int_in_range(0..=2)? {
+        0 => noise(len, u.int_in_range(0..=2)?),
+        1 => vec![0; len],
+        _ => text(len),
     })
 }
 
-/// Files by their numbers.
-fn files() -> impl Strategy<Value = Vec<Vec<Part>>> {
-    vec(vec(parts(), 1..4), 1..6)
+/// Lengths around blocks and clusters, and any others.
+fn part_len(u: &mut Unstructured<'_>) -> arbitrary::Result<usize> {
+    const BOUNDS: [usize; 7] = [512, 4096, 8192, 16_384, 65_536, 131_072, 1 << 20];
+    weighted(
+        u,
+        &[
+            (3, &|u| Ok(u.choose(&BOUNDS)? + u.int_in_range(0..=4)? - 2)),
+            (2, &|u| u.int_in_range(0..=19_999)),
+            (1, &|u| u.int_in_range(0..=1_499_999)),
+        ],
+    )
 }
 
-fn create(root: &Path, files: &[Vec<Part>]) {
-    for (number, parts) in files.iter().enumerate() {
-        let content: Vec<u8> = parts.iter().flat_map(Part::bytes).collect();
-        fs::write(root.join(number.to_string()), content).unwrap();
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(random_cases(32)))]
-
-    #[test]
-    fn contents_come_back(
-        files in files(),
-        codec in select(vec!["lz4", "lz4,3", "lz4,12", "zstd", "zstd,1", "zstd,12"]),
-        cluster_bits in 9..21_u32,
-        block_bits in 9..15_u32,
-    ) {
+#[test]
+fn contents_come_back() {
+    const CODECS: [&str; 6] = ["lz4", "lz4,3", "lz4,12", "zstd", "zstd,1", "zstd,12"];
+    arbtest(|u| {
+        let codec = u.choose(&CODECS)?;
+        let (cluster, block) = (1 << u.int_in_range(9..=20)?, 1 << u.int_in_range(9..=14)?);
         let folder = tempfile::tempdir().unwrap();
-        create(folder.path(), &files);
-        let plan = plan_of(folder.path(), codec, 1 << cluster_bits, 1 << block_bits);
+        for (number, parts) in several(u, 1..=5, |u| several(u, 1..=3, part))?
+            .iter()
+            .enumerate()
+        {
+            fs::write(folder.path().join(number.to_string()), parts.concat()).unwrap();
+        }
+        let plan = plan_of(folder.path(), codec, cluster, block);
         let image = written(&plan, 1);
-        prop_assert!(written(&plan, 3) == image);
+        assert!(written(&plan, 3) == image);
         compare(&open(image).unwrap(), folder.path(), true);
-    }
+        Ok(())
+    })
+    .size_min(128)
+    .budget_ms(random_millis(3000));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
     path::Path,
 };
 
-use proptest::prelude::*;
+use arbtest::arbtest;
 use tempfile::TempDir;
 use verimount_erofs::{BuildError, Options, Plan, Unstorable, VolumeName, plan};
 use verimount_scan::{
@@ -23,14 +23,14 @@ use verimount_scan::{
 use verimount_testkit::{
     TarArchive,
     directory::{compare, make_tree},
-    go_on, noise, random_cases,
+    go_on, noise, random_millis,
     seen::{check_lookups, data_ranges, everything},
 };
 use verimount_tree::{ExtentKind, Timestamp, Tree, resolve, seek};
 
 use crate::{
     open,
-    source::{create, wishes},
+    source::{TREE_BYTES, create, wishes},
 };
 
 const BLOCK: u64 = 4096;
@@ -65,28 +65,37 @@ fn image_with(root: &Path, block_size: u64) -> Vec<u8> {
     written(&plan_with(root, &ScanOptions::default(), &options))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(random_cases(48)))]
-
-    #[test]
-    fn a_tree_comes_back_from_its_image(wishes in wishes(), bits in 9..17_u32) {
+#[test]
+fn a_tree_comes_back_from_its_image() {
+    arbtest(|u| {
+        let block = 1 << u.int_in_range(9..=16)?;
+        let wishes = wishes(u)?;
         let folder = tempfile::tempdir().unwrap();
         create(folder.path(), &wishes, false);
-        let tree = open(image_with(folder.path(), 1 << bits)).unwrap();
+        let tree = open(image_with(folder.path(), block)).unwrap();
         compare(&tree, folder.path(), true);
         check_lookups(&tree);
-    }
+        Ok(())
+    })
+    .size_min(TREE_BYTES)
+    .budget_ms(random_millis(1600));
+}
 
-    #[test]
-    fn only_the_tree_decides_the_bytes(wishes in wishes()) {
+#[test]
+fn only_the_tree_decides_the_bytes() {
+    arbtest(|u| {
+        let wishes = wishes(u)?;
         let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         create(one.path(), &wishes, false);
         create(other.path(), &wishes, true);
         for folder in [&one, &other] {
             fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         }
-        prop_assert!(image_of(one.path()) == image_of(other.path()));
-    }
+        assert!(image_of(one.path()) == image_of(other.path()));
+        Ok(())
+    })
+    .size_min(TREE_BYTES)
+    .budget_ms(random_millis(1600));
 }
 
 #[test]

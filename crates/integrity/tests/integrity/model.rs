@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use proptest::prelude::*;
+use arbtest::{
+    arbitrary::{self, Unstructured},
+    arbtest,
+};
 use verimount_integrity::{
     Algorithm, BlockSize, FormatOptions, Integrity, Interleave, Mode, OpenOptions, TagSize, Volume,
 };
+use verimount_testkit::{several, weighted};
 
 use crate::common::{KB, World, contents, integrity, key, memory};
 
 /// The number of bytes used: enough for several areas.
 const USED: u64 = 200 * KB;
 
-#[derive(Debug, Clone)]
 enum Action {
     Write(u64, u64, u8),
     Zero(u64, u64),
@@ -22,64 +25,55 @@ enum Action {
     Reopen(Mode),
 }
 
-fn modes() -> impl Strategy<Value = Mode> {
-    prop_oneof![Just(Mode::Direct), Just(Mode::Journal), Just(Mode::Bitmap)]
+fn any_mode(u: &mut Unstructured<'_>) -> arbitrary::Result<Mode> {
+    u.choose(&[Mode::Direct, Mode::Journal, Mode::Bitmap])
+        .copied()
 }
 
-fn actions() -> impl Strategy<Value = Vec<Action>> {
-    let range = || {
-        // Half of the requests are for whole blocks.
-        (any::<bool>(), 0..USED, 0..40 * KB).prop_map(|(is_aligned, start, len)| {
-            let len = len.min(USED - start);
-            match is_aligned {
-                true => (start / 4096 * 4096, len / 4096 * 4096),
-                false => (start, len),
-            }
-        })
+fn any_action(u: &mut Unstructured<'_>) -> arbitrary::Result<Action> {
+    let is_aligned: bool = u.arbitrary()?;
+    let start = u.int_in_range(0..=USED - 1)?;
+    let len = u.int_in_range(0..=40 * KB - 1)?.min(USED - start);
+    // Half of the requests are for whole blocks.
+    let (start, len) = if is_aligned {
+        (start / 4096 * 4096, len / 4096 * 4096)
+    } else {
+        (start, len)
     };
-    let action = prop_oneof![
-        6 => (range(), any::<u8>()).prop_map(|((start, len), byte)| Action::Write(start, len, byte)),
-        1 => range().prop_map(|(start, len)| Action::Zero(start, len)),
-        1 => range().prop_map(|(start, len)| Action::Discard(start, len)),
-        3 => range().prop_map(|(start, len)| Action::Read(start, len)),
-        1 => Just(Action::Flush),
-        1 => modes().prop_map(Action::Reopen),
-    ];
-    prop::collection::vec(action, 1..40)
+    weighted(
+        u,
+        &[
+            (6, &|u| Ok(Action::Write(start, len, u.arbitrary()?))),
+            (1, &|_| Ok(Action::Zero(start, len))),
+            (1, &|_| Ok(Action::Discard(start, len))),
+            (3, &|_| Ok(Action::Read(start, len))),
+            (1, &|_| Ok(Action::Flush)),
+            (1, &|u| Ok(Action::Reopen(any_mode(u)?))),
+        ],
+    )
 }
 
-fn options() -> impl Strategy<Value = (FormatOptions, bool)> {
-    let algorithm = prop::sample::select(Algorithm::ALL.to_vec());
-    let log2_interleave = 3u8..=8;
-    let block_size = prop::sample::select(vec![512, 1024, 2048, 4096]);
-    (
-        algorithm,
-        block_size,
-        1u16..70,
-        log2_interleave,
-        any::<bool>(),
-        any::<bool>(),
-    )
-        .prop_map(
-            |(algorithm, block_size, tag_size, log2, hmac_fix, has_data_device)| {
-                let is_keyed = algorithm.is_keyed();
-                let options = FormatOptions {
-                    integrity: Integrity {
-                        journal_mac: is_keyed.then(|| (Algorithm::HmacSha256, key(2))),
-                        ..integrity(algorithm)
-                    },
-                    block_size: BlockSize::new(block_size).unwrap(),
-                    tag_size: Some(TagSize::new(tag_size).unwrap()),
-                    interleave: (!has_data_device)
-                        .then(|| Interleave::from_log2_sectors(log2).unwrap()),
-                    journal_sectors: Some(300),
-                    // Bitmap mode requires these of a keyed volume.
-                    hmac_fix: hmac_fix || is_keyed,
-                    ..FormatOptions::default()
-                };
-                (options, has_data_device)
-            },
-        )
+fn any_options(
+    u: &mut Unstructured<'_>,
+    has_data_device: bool,
+) -> arbitrary::Result<FormatOptions> {
+    let algorithm = *u.choose(&Algorithm::ALL)?;
+    let is_keyed = algorithm.is_keyed();
+    let log2_interleave = u.int_in_range(3..=8)?;
+    Ok(FormatOptions {
+        integrity: Integrity {
+            journal_mac: is_keyed.then(|| (Algorithm::HmacSha256, key(2))),
+            ..integrity(algorithm)
+        },
+        block_size: BlockSize::new(*u.choose(&[512, 1024, 2048, 4096])?).unwrap(),
+        tag_size: Some(TagSize::new(u.int_in_range(1..=69)?).unwrap()),
+        interleave: (!has_data_device)
+            .then(|| Interleave::from_log2_sectors(log2_interleave).unwrap()),
+        journal_sectors: Some(300),
+        // Bitmap mode requires these of a keyed volume.
+        hmac_fix: u.arbitrary::<bool>()? || is_keyed,
+        ..FormatOptions::default()
+    })
 }
 
 fn apply(volume: &Volume, model: &mut [u8], block: u64, action: &Action) {
@@ -123,29 +117,30 @@ fn open(world: &World, mode: Mode) -> Volume {
     Volume::open(world.devices(), &options).unwrap()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
-    #[test]
-    fn a_volume_is_an_array(
-        (options, has_data_device) in options(),
-        mode in modes(),
-        actions in actions(),
-    ) {
+#[test]
+fn a_volume_is_an_array() {
+    arbtest(|u| {
+        let has_data_device = u.arbitrary()?;
+        let options = any_options(u, has_data_device)?;
         let block = options.block_size.bytes() as u64;
         let data = has_data_device.then(|| memory(USED));
         let world = World::on(memory(1024 * KB), data, options).unwrap();
+        let mode = any_mode(u)?;
         let mut volume = open(&world, mode);
         let mut model = vec![0; volume.size() as usize];
-        for action in &actions {
+        for action in several(u, 1..=39, any_action)? {
             match action {
                 Action::Reopen(mode) => {
                     volume.close().unwrap();
-                    volume = open(&world, *mode);
+                    volume = open(&world, mode);
                 }
-                action => apply(&volume, &mut model, block, action),
+                action => apply(&volume, &mut model, block, &action),
             }
         }
         volume.close().unwrap();
-        prop_assert_eq!(contents(&open(&world, mode)), model);
-    }
+        assert_eq!(contents(&open(&world, mode)), model);
+        Ok(())
+    })
+    .size_min(512)
+    .budget_ms(700);
 }

@@ -5,37 +5,33 @@ use std::{
     os::unix::fs::{PermissionsExt, chown},
 };
 
-use proptest::prelude::*;
+use arbtest::arbtest;
 use rustix::process::geteuid;
 use verimount_romfs::{BlockSize, Options, Romfs, VolumeName, plan};
 use verimount_scan::Loss;
 use verimount_testkit::{
     plain_tree::{What, can_make_devices, create, one_of_everything},
-    random_cases,
+    random_millis,
     romfs_decoder::Decoder,
 };
 
 use crate::{
-    generate::trees,
+    generate::{TREE_BYTES, random_tree},
     model::{build, scanned},
 };
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(random_cases(48)))]
-
-    #[test]
-    fn a_walk_reads_the_whole_image_front_to_back(
-        tree in trees(),
-        log2 in 10..14_u32,
-    ) {
-        let block = 1 << log2;
+#[test]
+fn a_walk_reads_the_whole_image_front_to_back() {
+    arbtest(|u| {
+        let block = 1 << u.int_in_range(10..=13)?;
+        let tree = random_tree(u)?;
         let folder = tempfile::tempdir().unwrap();
         create(folder.path(), tree.iter());
         let image = build(folder.path(), block as u64);
         let decoder = Decoder::new(&image);
 
         let walked: Vec<_> = decoder.headers.iter().map(|header| &header.path).collect();
-        prop_assert_eq!(walked, tree.keys().collect::<Vec<_>>());
+        assert_eq!(walked, tree.keys().collect::<Vec<_>>());
 
         // The superblock with its name, and the root's two headers.
         let mut end: usize = 32 + 64;
@@ -43,18 +39,22 @@ proptest! {
             let entry = &tree[&header.path];
             let is_file = matches!(entry.what, What::File { .. });
             if is_file && !header.is_hard_link && header.data.len() >= block {
-                prop_assert_eq!(header.data.start % block, 0);
-                prop_assert!(header.at - end < block);
+                assert_eq!(header.data.start % block, 0);
+                assert!(header.at - end < block);
             } else {
-                prop_assert_eq!(header.at, end);
+                assert_eq!(header.at, end);
             }
             let dots = if entry.what == What::Directory { 64 } else { 0 };
             end = (header.data.end + dots).next_multiple_of(16);
         }
-        prop_assert_eq!(decoder.size(), end);
-        prop_assert_eq!(image.len() % block, 0);
-        prop_assert!(image[end..end.next_multiple_of(1024)].iter().all(|byte| *byte == 0));
-    }
+        assert_eq!(decoder.size(), end);
+        assert_eq!(image.len() % block, 0);
+        let padding = &image[end..end.next_multiple_of(1024)];
+        assert!(padding.iter().all(|byte| *byte == 0));
+        Ok(())
+    })
+    .size_min(TREE_BYTES)
+    .budget_ms(random_millis(1200));
 }
 
 #[test]

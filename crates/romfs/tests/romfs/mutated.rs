@@ -8,10 +8,13 @@ use std::{
     },
 };
 
-use proptest::{collection::vec, prelude::*, sample::Index};
+use arbtest::{
+    arbitrary::{self, Unstructured},
+    arbtest,
+};
 use verimount_romfs::{Error, NodeId, Romfs};
 use verimount_source::{Counting, ReadAt, ReadError};
-use verimount_testkit::{Unreadable, romfs_decoder::Decoder};
+use verimount_testkit::{Unreadable, romfs_decoder::Decoder, several, weighted};
 
 use crate::{crafted::fix_checksum, golden, image_of_everything, model::in_image};
 
@@ -120,64 +123,69 @@ fn a_failing_read_is_never_ignored() {
     }
 }
 
-/// Bytes to overwrite in one header.
-#[derive(Debug, Clone)]
-struct Damage {
-    header: Index,
-    at: usize,
-    bytes: Vec<u8>,
+/// Bytes to overwrite in a header, and their position in it.
+fn damage(u: &mut Unstructured<'_>) -> arbitrary::Result<(usize, Vec<u8>)> {
+    weighted(
+        u,
+        &[
+            (3, &|u| {
+                Ok((u.choose_index(4)? * 4, word(u)?.to_be_bytes().to_vec()))
+            }),
+            (1, &|u| {
+                Ok((
+                    u.choose_index(32)?,
+                    several(u, 1..=3, Unstructured::arbitrary)?,
+                ))
+            }),
+        ],
+    )
 }
 
-fn damages() -> impl Strategy<Value = Damage> {
-    let word = prop_oneof![
-        any::<u32>(),
-        // Mostly offsets of other headers.
-        (0..0x200_u32).prop_map(|word| word * 16),
-        ((0..0x200_u32), (0..16_u32)).prop_map(|(word, mode)| word * 16 + mode),
-        Just(u32::MAX),
-        Just(u32::MAX - 15),
-    ];
-    let word = (0..4_usize, word).prop_map(|(at, word)| (at * 4, word.to_be_bytes().to_vec()));
-    let bytes = (0..32_usize, vec(any::<u8>(), 1..4));
-    (any::<Index>(), prop_oneof![3 => word, 1 => bytes]).prop_map(|(header, (at, bytes))| Damage {
-        header,
-        at,
-        bytes,
+fn word(u: &mut Unstructured<'_>) -> arbitrary::Result<u32> {
+    // Mostly offsets of other headers.
+    let offset = u.int_in_range(0..=0x1ff)? * 16;
+    Ok(match u.int_in_range(0..=4)? {
+        0 => offset,
+        1 => offset + u.int_in_range(0..=15)?,
+        2 => u32::MAX,
+        3 => u32::MAX - 15,
+        _ => u.arbitrary()?,
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-
-    /// An index with random contents. If it passes the check, it yields the tree of the headers.
-    #[test]
-    fn damaged_indexes_do_no_harm(damages in vec(damages(), 1..6)) {
+/// An index with random contents. If it passes the check, it yields the tree of the headers.
+#[test]
+fn damaged_indexes_do_no_harm() {
+    arbtest(|u| {
         let mut image = IMAGES[1].clone();
         let decoder = Decoder::new(&IMAGES[1]);
         let index = &mut image[decoder.size().next_multiple_of(1024)..];
-        for damage in damages {
+        for (at, bytes) in several(u, 1..=5, damage)? {
             // Whole words first, as the header, counts and records consist of words.
-            let start = damage.header.index(index.len() / 4 - 8) * 4;
-            for (at, byte) in (start + damage.at..).zip(damage.bytes) {
-                index[at] = byte;
-            }
+            let start = u.choose_index(index.len() / 4 - 8)? * 4 + at;
+            index[start..start + bytes.len()].copy_from_slice(&bytes);
         }
         if exercise(&image).is_ok() {
             let romfs = Romfs::open(image.as_slice()).unwrap();
-            prop_assert_eq!(in_image(&romfs).unwrap(), decoder.tree());
+            assert_eq!(in_image(&romfs).unwrap(), decoder.tree());
         }
-    }
+        Ok(())
+    })
+    .size_max(64)
+    .budget_ms(400);
+}
 
-    /// Headers with random contents but valid checksums.
-    #[test]
-    fn damaged_headers_do_no_harm(damages in vec(damages(), 1..6), ours in any::<bool>()) {
-        let mut image = IMAGES[usize::from(ours)].clone();
-        let headers = Decoder::new(&image).header_ranges();
-        for damage in damages {
-            let header = &mut image[headers[damage.header.index(headers.len())].clone()];
-            let len = header.len();
-            for (at, byte) in (damage.at..len).zip(damage.bytes) {
-                header[at] = byte;
+/// Headers with random contents but valid checksums.
+#[test]
+fn damaged_headers_do_no_harm() {
+    arbtest(|u| {
+        let original = u.choose(&*IMAGES)?;
+        let mut image = original.clone();
+        let headers = Decoder::new(original).header_ranges();
+        for (at, bytes) in several(u, 1..=5, damage)? {
+            let header = &mut image[u.choose(&headers)?.clone()];
+            for (old, new) in header[at..].iter_mut().zip(bytes) {
+                *old = new;
             }
             fix_checksum(header);
         }
@@ -185,7 +193,9 @@ proptest! {
         fix_checksum(&mut image[..size]);
         let _ = exercise(&image);
         // Also without the index, which may have hidden the damage from the reader.
-        let size = Decoder::new(&IMAGES[usize::from(ours)]).size();
-        let _ = exercise(&image[..size]);
-    }
+        let _ = exercise(&image[..Decoder::new(original).size()]);
+        Ok(())
+    })
+    .size_max(64)
+    .budget_ms(400);
 }

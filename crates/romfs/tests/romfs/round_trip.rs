@@ -2,50 +2,59 @@
 
 use std::{fs::File, path::Path, time::SystemTime};
 
-use proptest::prelude::*;
+use arbtest::arbtest;
 use verimount_romfs::{Error, Romfs};
 use verimount_testkit::{
     plain_tree::{Tree, create, on_disk, one_of_everything},
-    random_cases,
+    random_millis,
     romfs_decoder::Decoder,
 };
 
 use crate::{
-    generate::trees,
+    generate::{TREE_BYTES, random_tree},
     index::is_indexed,
     model::{build, in_image},
 };
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(random_cases(48)))]
-
-    #[test]
-    fn a_tree_comes_back_from_its_image(tree in trees(), log2 in 10..17_u32) {
+#[test]
+fn a_tree_comes_back_from_its_image() {
+    arbtest(|u| {
+        let block = 1 << u.int_in_range(10..=16)?;
+        let tree = random_tree(u)?;
         let folder = tempfile::tempdir().unwrap();
         create(folder.path(), tree.iter());
-        let image = build(folder.path(), 1 << log2);
+        let image = build(folder.path(), block);
 
         let romfs = Romfs::open(image.as_slice()).unwrap();
         romfs.check_index().unwrap();
-        prop_assert!(is_indexed(image.as_slice()));
-        prop_assert_eq!(romfs.volume_name(), b"test");
-        prop_assert_eq!(&in_image(&romfs).unwrap(), &tree);
+        assert!(is_indexed(image.as_slice()));
+        assert_eq!(romfs.volume_name(), b"test");
+        assert_eq!(in_image(&romfs).unwrap(), tree);
         // Also from the headers alone, with the reader and with the second decoder.
         let accessible = &image[..romfs.size() as usize];
         let plain = Romfs::open(accessible).unwrap();
-        prop_assert!(!is_indexed(accessible));
-        prop_assert_eq!(&in_image(&plain).unwrap(), &tree);
-        prop_assert_eq!(&Decoder::new(&image).tree(), &tree);
-    }
+        assert!(!is_indexed(accessible));
+        assert_eq!(in_image(&plain).unwrap(), tree);
+        assert_eq!(Decoder::new(&image).tree(), tree);
+        Ok(())
+    })
+    .size_min(TREE_BYTES)
+    .budget_ms(random_millis(1200));
+}
 
-    #[test]
-    fn only_the_tree_decides_the_bytes(tree in trees()) {
+#[test]
+fn only_the_tree_decides_the_bytes() {
+    arbtest(|u| {
+        let tree = random_tree(u)?;
         let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         create(one.path(), tree.iter());
         create(other.path(), tree.iter().rev());
         make_old(other.path(), &tree);
-        prop_assert!(build(one.path(), 4096) == build(other.path(), 4096));
-    }
+        assert!(build(one.path(), 4096) == build(other.path(), 4096));
+        Ok(())
+    })
+    .size_min(TREE_BYTES)
+    .budget_ms(random_millis(1200));
 }
 
 /// Changes the modification times of all files of a tree.
