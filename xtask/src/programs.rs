@@ -1,13 +1,13 @@
 //! The tasks that are separate programs. They are compiled with the product, for which the other tasks
 //! need not wait.
 
-use std::{env, ffi::OsString, os::unix::process::CommandExt, process::Command};
+use std::{ffi::OsString, os::unix::process::CommandExt, process::Command};
 
 use anyhow::Result;
 use clap::Args;
 use verimount_support::{
     command,
-    workspace::{cargo, root},
+    workspace::{DEV, RELEASE, build},
 };
 
 /// A program of this workspace.
@@ -43,7 +43,7 @@ impl Program {
         Self::Models,
     ];
 
-    /// The package that contains only this program.
+    /// The package that contains only this program, which has the same name.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::Agreement => "verimount-agreement",
@@ -59,31 +59,19 @@ impl Program {
 
     /// Replaces this process with the program; returns only on failure.
     pub(crate) fn go_on_as(self, arguments: &Arguments) -> Result<()> {
-        let mut program = self.command();
-        // In the caller's directory, for paths among the arguments.
-        program.current_dir(env::current_dir()?);
-        Err(program.args(&arguments.arguments).exec().into())
+        Err(self.command()?.args(&arguments.arguments).exec().into())
     }
 
     /// Runs this program as a part of a task.
     pub(crate) fn run(self, arguments: &[&str]) -> Result<()> {
-        command::run(self.command().args(arguments))
+        command::run(self.command()?.args(arguments))
     }
 
-    fn command(self) -> Command {
-        let mut run = cargo("run");
-        run.args(["--quiet", "--locked", "--manifest-path"])
-            .arg(root().join("Cargo.toml"))
-            .args(["--package", self.package()]);
-        if self.is_optimised() {
-            run.arg("--release");
-        }
-        run.arg("--");
-        run
-    }
-
-    /// Whether it is optimised, as the product that it measures is.
-    fn is_optimised(self) -> bool {
-        matches!(self, Self::Bench)
+    /// Compiles it, and returns what runs it.
+    fn command(self) -> Result<Command> {
+        // Optimised, as the product that it measures is.
+        let is_optimised = matches!(self, Self::Bench);
+        let profile = if is_optimised { RELEASE } else { DEV };
+        Ok(Command::new(build(self.package(), profile)?))
     }
 }

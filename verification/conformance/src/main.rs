@@ -114,25 +114,14 @@ fn run(options: &Options) -> Result<()> {
     };
     println!("== The bridge's own tests, over io_uring");
     command::run(&mut tests(""))?;
-    command::run(cargo("test").args([
-        "--locked",
-        "--package",
-        "verimount-command-tests",
-        "bridge::",
-    ]))
+    command::run(cargo("test").args(["--locked", "--workspace", "--test", "command", "bridge::"]))
 }
 
 /// The command that runs our own tests of mirrored directories with this name.
 fn tests(name: &str) -> Command {
     let mut test = cargo("test");
-    test.args([
-        "--locked",
-        "--package",
-        "verimount-mount-tests",
-        "--test",
-        "mirrored",
-    ])
-    .args(["--", "--nocapture", name]);
+    test.args(["--locked", "--workspace", "--test", "mirrored"])
+        .args(["--", "--nocapture", name]);
     test
 }
 

@@ -46,20 +46,38 @@ pub fn target() -> Result<PathBuf> {
         .into())
 }
 
+/// Cargo's profile for what is measured and published.
+pub const RELEASE: &str = "release";
+
+/// Cargo's profile for tests, with checked arithmetic.
+pub const DEV: &str = "dev";
+
+/// Compiles a program of this workspace in one of Cargo's profiles; returns its path.
+///
+/// All programs are compiled with the features that the whole workspace asks for, so that no library is compiled twice.
+///
+/// # Errors
+/// It does not compile.
+pub fn build(program: &str, profile: &str) -> Result<PathBuf> {
+    let mut build = cargo("build");
+    build.args(["--locked", "--workspace", "--bin", program]);
+    command::run(build.args(["--profile", profile]))?;
+    let folder = if profile == DEV { "debug" } else { profile };
+    Ok(target()?.join(folder).join(program))
+}
+
 /// Compiles the `verimount` program with optimisation, as users get it; returns its path.
 ///
 /// # Errors
 /// It does not compile.
 pub fn build_verimount() -> Result<PathBuf> {
-    command::run(cargo("build").args(["--release", "--locked", "--package", "verimount-cli"]))?;
-    Ok(target()?.join("release/verimount"))
+    build("verimount", RELEASE)
 }
 
-/// Compiles the program as for its own tests, with checked arithmetic; returns its path.
+/// Compiles the program as for its own tests; returns its path.
 ///
 /// # Errors
 /// It does not compile.
 pub fn build_tested_verimount() -> Result<PathBuf> {
-    command::run(cargo("build").args(["--locked", "--package", "verimount-cli"]))?;
-    Ok(target()?.join("debug/verimount"))
+    build("verimount", DEV)
 }
