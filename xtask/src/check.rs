@@ -6,19 +6,18 @@ use verimount_support::workspace::target;
 use crate::{
     programs::Program,
     skips::Skips,
-    steps::{cargo_test, check_sources, run_tests, step},
+    steps::{check_at_once, check_sources, run_tests},
 };
 
 pub(crate) fn run() -> Result<()> {
     let target = target()?;
     let skips = Skips::new(&target)?;
-    check_sources(&target)?;
-    step("Tests of the libraries and of the command", || {
-        let mut test = cargo_test();
+    check_at_once()?;
+    run_tests(&skips, |test| {
         for program in Program::ALL {
             test.args(["--exclude", program.package()]);
         }
-        run_tests(&mut test, &skips)
     })?;
+    check_sources(&target)?;
     skips.print()
 }

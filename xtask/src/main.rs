@@ -8,6 +8,7 @@ mod crash;
 mod demo;
 mod deny;
 mod dist;
+mod features;
 mod fuzz;
 mod lines;
 mod programs;

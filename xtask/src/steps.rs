@@ -12,25 +12,56 @@ use verimount_support::{
 };
 use verimount_testenv::{AS_NOBODY, SKIPS};
 
-use crate::{fuzz, skips::Skips};
+use crate::{features, fuzz, skips::Skips};
 
 /// How many tests of a program run at once.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// Checks format, lints and documentation of everything, without running it. The fuzz targets are built
-/// below `target`.
+/// The kinds of tests, those first that are compiled first: their arguments for `cargo test`, and what they are.
+const KINDS: [(&str, &[&str], &str); 3] = [
+    (
+        "Unit tests of the libraries",
+        &["--lib"],
+        "compiles all libraries, in a fresh clone for some minutes, and tests each by itself",
+    ),
+    (
+        "Tests",
+        &["--bins", "--test", "*"],
+        "compiles the command and all tests, and runs them",
+    ),
+    (
+        "Examples",
+        &["--doc"],
+        "compiles and runs those in the documentation",
+    ),
+];
+
+/// Checks format and features of everything, which takes seconds.
+pub(crate) fn check_at_once() -> Result<()> {
+    step(
+        "Format",
+        "compares all sources with what rustfmt makes of them",
+        || {
+            command::run(cargo("fmt").args(["--all", "--check"]))?;
+            command::run(cargo("fmt").args(["--manifest-path", fuzz::MANIFEST, "--check"]))
+        },
+    )?;
+    step(
+        "Features",
+        "looks for libraries that would be compiled twice",
+        features::check,
+    )
+}
+
+/// Checks lints and documentation of everything, without running it. The fuzz targets are built below `target`.
 pub(crate) fn check_sources(target: &Path) -> Result<()> {
-    step("Format", || {
-        command::run(cargo("fmt").args(["--all", "--check"]))?;
-        command::run(cargo("fmt").args(["--manifest-path", fuzz::MANIFEST, "--check"]))
-    })?;
-    step("Lints", || {
+    step("Lints", "checks all sources with Clippy", || {
         let mut clippy = cargo("clippy");
         clippy.args(["--workspace", "--all-targets", "--locked"]);
         command::run(clippy.args(["--", "-Dwarnings"]))?;
         command::run(fuzz::clippy(&fuzz::folder(target)).args(["--", "-Dwarnings"]))
     })?;
-    step("Documentation", || {
+    step("Documentation", "makes that of the libraries", || {
         let mut doc = cargo("doc");
         doc.args(["--workspace", "--no-deps", "--locked"])
             .env("RUSTDOCFLAGS", "-Dwarnings");
@@ -38,9 +69,25 @@ pub(crate) fn check_sources(target: &Path) -> Result<()> {
     })
 }
 
+/// Runs `cargo test` for the workspace with what `settings` adds, and counts the tests that are skipped.
+pub(crate) fn run_tests(skips: &Skips, settings: impl Fn(&mut Command)) -> Result<()> {
+    for (name, kind, does) in KINDS {
+        step(name, does, || {
+            if kind.contains(&"*") {
+                // These tests would compile the command while they run.
+                build_tested_verimount()?;
+            }
+            let mut test = cargo_test();
+            settings(&mut test);
+            command::run(test.args(kind).env(SKIPS, skips.path()))
+        })?;
+    }
+    Ok(())
+}
+
 /// `cargo test` for the workspace. Most tests wait for other processes and for the kernel rather than compute, so twice as
 /// many run at once as there are processors.
-pub(crate) fn cargo_test() -> Command {
+fn cargo_test() -> Command {
     let mut test = cargo("test");
     test.args(["--workspace", "--locked"]).env(AS_NOBODY, "1");
     if env::var_os(TEST_THREADS).is_none() {
@@ -50,16 +97,9 @@ pub(crate) fn cargo_test() -> Command {
     test
 }
 
-/// Runs `cargo test` as [`cargo_test`] made it, and counts the tests that are skipped.
-pub(crate) fn run_tests(test: &mut Command, skips: &Skips) -> Result<()> {
-    // Its own tests would compile the command while they run.
-    build_tested_verimount()?;
-    command::run(test.env(SKIPS, skips.path()))
-}
-
-/// Runs one step, and prints its name before and its time after.
-pub(crate) fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    println!("== {name}");
+/// Runs one step, and prints its name and what it does before, and its time after.
+pub(crate) fn step(name: &str, does: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    println!("== {name}: {does}");
     let start = Instant::now();
     work().with_context(|| format!("the step \"{name}\" failed"))?;
     println!(

@@ -19,7 +19,7 @@ use crate::{
     programs::Program,
     python,
     skips::Skips,
-    steps::{cargo_test, check_sources, run_tests, step},
+    steps::{check_at_once, check_sources, run_tests, step},
 };
 
 /// Check and test; stop at the first step that fails
@@ -39,62 +39,100 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     setup::ensure_ready(&[Purpose::Test])?;
     let target = target()?;
     let skips = Skips::new(&target)?;
-    check_sources(&target)?;
+    check_at_once()?;
     let path = command::path_with(&seaweedfs::installed(&target)?)?;
-    step("Tests", || {
-        let mut test = cargo_test();
+    run_tests(&skips, |test| {
         test.env("PATH", &path).env(REQUIRE_TOOLS, "1");
         if options.full {
             test.env(EXHAUSTIVE, "1");
         }
-        run_tests(&mut test, &skips)
     })?;
+    check_sources(&target)?;
     if !options.full {
         return skips.print();
     }
     let end = options.minutes.map(|minutes| start + minutes_long(minutes));
-    for (name, minutes, work) in FURTHER_STEPS {
+    for (name, does, minutes, work) in FURTHER_STEPS {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         match left {
             Some(left) if left < minutes_long(minutes) => println!(
                 "== {name}: SKIPPED: it can take {minutes} minutes, and {} are left\n",
                 left.as_secs() / 60
             ),
-            _ => step(name, || work(&target))?,
+            _ => step(name, does, || work(&target))?,
         }
     }
     skips.print()
 }
 
-/// The steps of the full test only: name, the minutes that it can take on a busy machine with two
+/// The steps of the full test only: name, what it does, the minutes that it can take on a busy machine with two
 /// processors, and the work, which gets the folder for build results.
-type FurtherStep = (&'static str, u64, fn(&Path) -> Result<()>);
+type FurtherStep = (&'static str, &'static str, u64, fn(&Path) -> Result<()>);
 
 const FURTHER_STEPS: [FurtherStep; 11] = [
-    ("Dependencies", 5, deny::check),
-    ("Packages", 2, |_| check_packages()),
-    ("Conformance of mirrored directories", 6, |_| {
-        Program::Conformance.run(&["--short"])
-    }),
-    ("Agreement on EROFS images", 4, |_| {
-        Program::Agreement.run(&["--short"])
-    }),
-    ("Agreement on tar archives", 4, |_| {
-        Program::Archives.run(&["--count", "2000"])
-    }),
-    ("Layers of containers", 4, |_| {
+    (
+        "Dependencies",
+        "licences, sources and advisories",
+        5,
+        deny::check,
+    ),
+    (
+        "Packages",
+        "whether every crate for others can be published",
+        2,
+        |_| check_packages(),
+    ),
+    (
+        "Conformance of mirrored directories",
+        "other projects' test suites, in short",
+        6,
+        |_| Program::Conformance.run(&["--short"]),
+    ),
+    (
+        "Agreement on EROFS images",
+        "with the kernel and erofs-utils, in short",
+        4,
+        |_| Program::Agreement.run(&["--short"]),
+    ),
+    (
+        "Agreement on tar archives",
+        "with GNU tar, libarchive, Python and Go",
+        4,
+        |_| Program::Archives.run(&["--count", "2000"]),
+    ),
+    ("Layers of containers", "with what podman shows", 4, |_| {
         Program::Containers.run(&["--images", "3"])
     }),
-    ("Signed models", 6, |_| Program::Models.run(&[])),
-    ("Kernel", 25, |_| Program::KernelTest.run(&[])),
-    ("Fuzz targets", 14, |target| {
-        fuzz::run(&fuzz::folder(target))
+    ("Signed models", "with model_signing", 6, |_| {
+        Program::Models.run(&[])
     }),
-    ("Installation", 25, |target| {
-        dist::make(&target.join("dist"))?;
-        Program::Installation.run(&[])
-    }),
-    ("Python", 20, |_| python::test()),
+    (
+        "Kernel",
+        "boots Debian's kernels, which read what Verimount writes",
+        25,
+        |_| Program::KernelTest.run(&[]),
+    ),
+    (
+        "Fuzz targets",
+        "compiles them, and runs each for a minute",
+        14,
+        |target| fuzz::run(&fuzz::folder(target)),
+    ),
+    (
+        "Installation",
+        "makes what is published, installs it in a fresh Debian, uses and removes it",
+        25,
+        |target| {
+            dist::make(&target.join("dist"))?;
+            Program::Installation.run(&[])
+        },
+    ),
+    (
+        "Python",
+        "makes the wheel, and tests it with each Python",
+        20,
+        |_| python::test(),
+    ),
 ];
 
 /// Checks that every crate for others can be published: its description, README, and that whatever it
