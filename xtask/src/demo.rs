@@ -16,8 +16,8 @@ use verimount_support::{
 
 pub(crate) fn run() -> Result<()> {
     setup::ensure_ready(&[Purpose::Demo])?;
-    println!("== Building (the first time takes some minutes)");
-    let demo = Demo::new(workspace::build_verimount()?)?;
+    println!("== Building as for the tests (the first time takes some minutes)");
+    let demo = Demo::new(workspace::build_tested_verimount()?)?;
 
     say("A real tree: the source code of this repository.");
     demo.show("cp", &["-r", path(&root().join("crates"))?, "app"])?;
