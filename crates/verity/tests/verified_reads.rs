@@ -87,7 +87,7 @@ fn reads_give_the_data() {
                 HashAlgorithm::Sha256
             },
             block_size: BlockSize::from_log2(u.int_in_range(10..=13)?).unwrap(),
-            salt: Salt::new(*u.choose(&[&b"salt"[..], b""])?).unwrap(),
+            salt: Salt::new(u.choose(&[&b"salt"[..], b""])?).unwrap(),
         };
         let options = VerifyOptions {
             tree_readahead: match u.int_in_range(0..=2)? {

@@ -92,7 +92,7 @@ fn any_operation(u: &mut Unstructured<'_>) -> arbitrary::Result<Operation> {
             (6, &|u| Ok(Create(at, any_file_mode(u)?))),
             (6, &|u| Ok(Mkdir(at, any_mode(u)?))),
             (1, &|u| Ok(Fifo(at, any_mode(u)?))),
-            (1, &|u| Ok(Symlink(at, *u.choose(&["a", "/", "b/c"])?))),
+            (1, &|u| Ok(Symlink(at, u.choose(&["a", "/", "b/c"])?))),
             (2, &|u| Ok(Link(at, any_place(u)?))),
             (2, &|_| Ok(Unlink(at))),
             (2, &|_| Ok(Rmdir(at))),
