@@ -5,16 +5,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use arbtest::{
-    arbitrary::{self, Unstructured},
-    arbtest,
-};
+use arbtest::arbitrary::{self, Unstructured};
 use rustix::io::Errno;
 use verimount_bridge::{
     Caller,
     policy::{Access, Decision, Facts, Kind, Move, Policy},
 };
-use verimount_testkit::several;
+use verimount_testkit::{cases, several};
 use verimount_verity::FileDigest;
 
 fn parse(text: &str) -> Policy {
@@ -256,7 +253,7 @@ fn any_policy(u: &mut Unstructured<'_>) -> arbitrary::Result<Policy> {
 /// each file in a directory.
 #[test]
 fn no_move_undoes_a_denial() {
-    arbtest(|u| {
+    cases(2000, 64, |u| {
         let (from, to, below) = (any_path(u)?, any_path(u)?, any_path(u)?);
         let policy = any_policy(u)?;
         let files = [&from, &to].map(|directory| format!("{directory}/{below}"));
@@ -282,15 +279,13 @@ fn no_move_undoes_a_denial() {
             }
         }
         Ok(())
-    })
-    .size_max(64)
-    .budget_ms(400);
+    });
 }
 
 /// A move that affects no rule is allowed.
 #[test]
 fn moves_without_effect_are_not_refused() {
-    arbtest(|u| {
+    cases(2000, 64, |u| {
         let (from, other) = (any_path(u)?, any_path(u)?);
         let policy = any_policy(u)?;
         for kind in [Kind::File, Kind::Directory] {
@@ -302,7 +297,5 @@ fn moves_without_effect_are_not_refused() {
             assert!(policy.loosened_by(goes, None).is_none());
         }
         Ok(())
-    })
-    .size_max(64)
-    .budget_ms(400);
+    });
 }

@@ -329,6 +329,8 @@ impl Geometry {
 
 #[cfg(test)]
 mod tests {
+    use verimount_testkit::cases;
+
     use arbtest::{
         arbitrary::{self, Unstructured},
         arbtest,
@@ -455,7 +457,7 @@ mod tests {
     /// The test lays the areas out one after the other, without the arithmetic that it checks.
     #[test]
     fn nothing_overlaps_and_everything_is_where_the_format_says() {
-        arbtest(|u| {
+        cases(400, 32, |u| {
             let shape = any_shape(u)?;
             let is_split = shape.interleave.is_none();
             let sectors = u.int_in_range(0..=11_999)?;
@@ -471,9 +473,7 @@ mod tests {
                 lay_out(shape, size, geometry);
             }
             Ok(())
-        })
-        .size_max(32)
-        .budget_ms(1500);
+        });
     }
 
     fn lay_out(shape: Shape, size: StorageSize, geometry: Geometry) {

@@ -11,9 +11,8 @@ use std::{
     time::Duration,
 };
 
-use arbtest::arbtest;
 use verimount_source::{ChunkCache, Counting, ReadAhead, ReadAt, ReadError, Scratch};
-use verimount_testkit::{Slow, Watched, WatchedEvent};
+use verimount_testkit::{Slow, Watched, WatchedEvent, cases};
 
 const MB: usize = 1 << 20;
 const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
@@ -275,7 +274,7 @@ fn a_panic_is_not_waited_for() {
 
 #[test]
 fn any_reads_give_the_bytes() {
-    arbtest(|u| {
+    cases(32, 128, |u| {
         let len = u.int_in_range(1..=6 * MB - 1)?;
         let bytes = bytes(len);
         let source = in_chunks(Arc::new(bytes.clone()));
@@ -293,7 +292,5 @@ fn any_reads_give_the_bytes() {
         let past_the_end = source.read_exact_at(&mut [0], len as u64);
         assert!(past_the_end.is_err());
         Ok(())
-    })
-    .size_min(128)
-    .budget_ms(300);
+    });
 }

@@ -2,11 +2,9 @@
 
 use std::{fs::File, io, path::Path};
 
-use arbtest::{
-    arbitrary::{self, Unstructured},
-    arbtest,
-};
+use arbtest::arbitrary::{self, Unstructured};
 use verimount_source::{Counting, FileStorage, MemoryStorage, ReadAt, WriteAt, WriteError};
+use verimount_testkit::cases;
 
 const SIZE: u64 = 300_000;
 
@@ -52,7 +50,7 @@ fn apply(change: &Change, storage: &impl WriteAt, start: u64, len: u64) -> Resul
 
 #[test]
 fn all_storage_holds_what_was_written() {
-    arbtest(|u| {
+    cases(40, 256, |u| {
         let folder = tempfile::tempdir().unwrap();
         let file = file_storage(folder.path());
         let memory = MemoryStorage::new(vec![0; SIZE as usize]);
@@ -73,9 +71,7 @@ fn all_storage_holds_what_was_written() {
         assert_eq!(contents(&file), model);
         assert_eq!(memory.to_vec(), model);
         Ok(())
-    })
-    .size_min(256)
-    .budget_ms(800);
+    });
 }
 
 #[test]

@@ -32,8 +32,3 @@ pub fn all_or_one<T>(all: &[T], turn: usize) -> &[T] {
 pub fn random_cases(all: u32) -> u32 {
     if is_exhaustive() { all } else { all / 4 }
 }
-
-/// The same for the milliseconds in which random cases are tried.
-pub fn random_millis(all: u64) -> u64 {
-    if is_exhaustive() { all } else { all / 4 }
-}

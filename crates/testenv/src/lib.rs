@@ -7,9 +7,7 @@ mod seed;
 mod skips;
 pub mod tools;
 
-pub use exhaustive::{
-    EXHAUSTIVE, all_or_one, all_or_some, is_exhaustive, random_cases, random_millis,
-};
+pub use exhaustive::{EXHAUSTIVE, all_or_one, all_or_some, is_exhaustive, random_cases};
 pub use seed::{SEED, seed};
 pub use skips::{SKIPS, skip};
 

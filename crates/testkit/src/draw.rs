@@ -1,8 +1,40 @@
 //! What random cases are made of, drawn from their bytes.
 
-use std::{iter, ops::RangeInclusive};
+use std::{
+    env,
+    hash::{BuildHasher, Hasher, RandomState},
+    iter,
+    ops::RangeInclusive,
+};
 
-use arbtest::arbitrary::{Result, Unstructured};
+use arbtest::{
+    arbitrary::{Result, Unstructured},
+    arbtest,
+};
+
+/// The variable with the seed of the only case to try.
+const SEED: &str = "ARBTEST_SEED";
+
+/// Tries a property that takes long with so many random cases, which are drawn from so many bytes each. A failure prints the
+/// seed of its case. (What takes microseconds is tried by `arbtest` itself, for a tenth of a second.)
+///
+/// # Panics
+/// If the property does, or has too few bytes.
+pub fn cases(
+    count: u32,
+    bytes: u32,
+    mut property: impl FnMut(&mut Unstructured<'_>) -> Result<()>,
+) {
+    if env::var_os(SEED).is_some() {
+        return arbtest(property).run();
+    }
+    for _ in 0..count {
+        let random = RandomState::new().build_hasher().finish();
+        // The lower half is the number of bytes.
+        let seed = random << u32::BITS | u64::from(bytes);
+        arbtest(&mut property).seed(seed).run();
+    }
+}
 
 /// Things of one kind, as many as `count` allows.
 pub fn several<'a, T>(
@@ -43,7 +75,31 @@ pub fn odd_name(u: &mut Unstructured<'_>, most: usize) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+
+    #[test]
+    fn cases_are_as_many_as_wanted_and_differ() {
+        let mut seen = HashSet::new();
+        cases(20, 16, |u| {
+            assert_eq!(u.len(), 16);
+            seen.insert(u.arbitrary::<u128>()?);
+            Ok(())
+        });
+        assert_eq!(seen.len(), 20);
+    }
+
+    #[test]
+    #[should_panic(expected = "the tenth")]
+    fn a_case_that_fails_ends_the_test() {
+        let mut tried = 0;
+        cases(20, 16, |_| {
+            tried += 1;
+            assert!(tried < 10, "the tenth");
+            Ok(())
+        });
+    }
 
     #[test]
     fn each_kind_has_its_turns() {
@@ -67,7 +123,7 @@ mod tests {
 
     #[test]
     fn odd_names_are_names() {
-        arbtest::arbtest(|u| {
+        arbtest(|u| {
             let name = odd_name(u, 3)?;
             assert!(name.len() <= 3 && !name.is_empty(), "{name:?}");
             assert!(!name.contains(&0) && !name.contains(&b'/'), "{name:?}");

@@ -42,7 +42,7 @@ mod world;
 pub use bytes::{error_of, flip_at, flip_where, overwrite, position_of, read_at};
 pub use crash_point::CrashPoint;
 pub use doubtful::Doubtful;
-pub use draw::{odd_name, several, weighted};
+pub use draw::{cases, odd_name, several, weighted};
 pub use ended::{Ended, PATIENCE, Watchdog, finish, finish_spawned, python};
 pub use failing::{Failing, Outage, OutageKind, Panicked};
 pub use faulty::{Fault, Faulty};
@@ -72,8 +72,8 @@ pub use users::{
     root_passes_through_or_skip, shell_as,
 };
 pub use verimount_testenv::{
-    AS_NOBODY, CRASH_SEEDS, SKIPS, all_or_one, all_or_some, is_exhaustive, random_cases,
-    random_millis, seed, skip, tools,
+    AS_NOBODY, CRASH_SEEDS, SKIPS, all_or_one, all_or_some, is_exhaustive, random_cases, seed,
+    skip, tools,
 };
 pub use waiting::{eventually, go_on};
 pub use watched::{Watched, WatchedEvent};

@@ -165,7 +165,7 @@ impl<'a> Assembler<'a> {
 
 #[cfg(test)]
 mod tests {
-    use arbtest::arbtest;
+    use verimount_testkit::cases;
 
     use super::*;
     use crate::{BlockSize, HashAlgorithm, Salt};
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_tree_is_the_defined_one() {
-        arbtest(|u| {
+        cases(256, 64, |u| {
             let salt: [u8; 5] = u.arbitrary()?;
             let salt: &[u8] = if u.arbitrary()? { &salt } else { &[] };
             let params = TreeParams {
@@ -294,7 +294,6 @@ mod tests {
             assert_eq!(tree.0, expected);
             assert_eq!(built.root().as_bytes(), root);
             Ok(())
-        })
-        .budget_ms(500);
+        });
     }
 }

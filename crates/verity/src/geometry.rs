@@ -152,9 +152,9 @@ mod tests {
                 .map(|level| tree.level_blocks(level))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(blocks(0), []);
-        assert_eq!(blocks(1), []);
-        assert_eq!(blocks(4096), []);
+        assert!(blocks(0).is_empty());
+        assert!(blocks(1).is_empty());
+        assert!(blocks(4096).is_empty());
         assert_eq!(blocks(4097), [1]);
         assert_eq!(blocks(128 * 4096), [1]);
         assert_eq!(blocks(128 * 4096 + 1), [2, 1]);

@@ -147,7 +147,7 @@ fn self_test(prefix: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use arbtest::arbtest;
+    use verimount_testkit::cases;
 
     use super::*;
 
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn both_hashes_agree() {
-        arbtest(|u| {
+        cases(256, 512, |u| {
             let log2 = u.int_in_range(9..=13)?;
             let count: usize = u.int_in_range(0..=70)?;
             let seed: u8 = u.arbitrary()?;
@@ -176,8 +176,6 @@ mod tests {
             hasher.multi_stream = false;
             assert_eq!(multi, hasher.hash_run(&blocks));
             Ok(())
-        })
-        .size_min(512)
-        .budget_ms(250);
+        });
     }
 }

@@ -12,10 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use arbtest::{
-    arbitrary::{self, Unstructured},
-    arbtest,
-};
+use arbtest::arbitrary::{self, Unstructured};
 use rustix::{
     fs::{
         AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps,
@@ -30,7 +27,7 @@ use verimount_bridge::{
     Attr, Caller, Changes, DeviceNumber, Entry, Listed, Mirror, NewTime, NodeId, OpenFile,
     Timestamp,
 };
-use verimount_testkit::{random_millis, several, weighted};
+use verimount_testkit::{cases, random_cases, several, weighted};
 
 use crate::support::{Bench, Process, ROOT, as_ordinary_user, new_file};
 
@@ -479,7 +476,7 @@ fn compare(caller: Caller, operations: &[Operation]) {
 
 #[test]
 fn the_mirror_does_what_the_system_does() {
-    arbtest(|u| {
+    cases(random_cases(256), 1024, |u| {
         let operations = several(u, 1..=79, any_operation)?;
         if geteuid().is_root() {
             // As the preparation of this thread takes it away.
@@ -489,7 +486,5 @@ fn the_mirror_does_what_the_system_does() {
         }
         as_ordinary_user(|| compare(ROOT, &operations));
         Ok(())
-    })
-    .size_min(1024)
-    .budget_ms(random_millis(10_000));
+    });
 }

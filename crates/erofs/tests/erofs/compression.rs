@@ -12,10 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use arbtest::{
-    arbitrary::{self, Unstructured},
-    arbtest,
-};
+use arbtest::arbitrary::{self, Unstructured};
 use rustix::{
     fs::{
         XattrFlags,
@@ -28,8 +25,9 @@ use tempfile::TempDir;
 use verimount_erofs::{BuildError, Compression, Options, Plan, plan};
 use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
 use verimount_testkit::{
+    cases,
     directory::{compare, make_tree},
-    go_on, is_exhaustive, noise, random_millis,
+    go_on, is_exhaustive, noise, random_cases,
     seen::check_lookups,
     several, weighted,
 };
@@ -107,7 +105,7 @@ fn part_len(u: &mut Unstructured<'_>) -> arbitrary::Result<usize> {
 #[test]
 fn contents_come_back() {
     const CODECS: [&str; 6] = ["lz4", "lz4,3", "lz4,12", "zstd", "zstd,1", "zstd,12"];
-    arbtest(|u| {
+    cases(random_cases(32), 128, |u| {
         let codec = u.choose(&CODECS)?;
         let (cluster, block) = (1 << u.int_in_range(9..=20)?, 1 << u.int_in_range(9..=14)?);
         let folder = tempfile::tempdir().unwrap();
@@ -122,9 +120,7 @@ fn contents_come_back() {
         assert!(written(&plan, 3) == image);
         compare(&open(image).unwrap(), folder.path(), true);
         Ok(())
-    })
-    .size_min(128)
-    .budget_ms(random_millis(3000));
+    });
 }
 
 #[test]

@@ -13,7 +13,6 @@ use std::{
     path::Path,
 };
 
-use arbtest::arbtest;
 use tempfile::TempDir;
 use verimount_erofs::{BuildError, Options, Plan, Unstorable, VolumeName, plan};
 use verimount_scan::{
@@ -21,9 +20,9 @@ use verimount_scan::{
     scan_archive,
 };
 use verimount_testkit::{
-    TarArchive,
+    TarArchive, cases,
     directory::{compare, make_tree},
-    go_on, noise, random_millis,
+    go_on, noise, random_cases,
     seen::{check_lookups, data_ranges, everything},
 };
 use verimount_tree::{ExtentKind, Timestamp, Tree, resolve, seek};
@@ -67,7 +66,7 @@ fn image_with(root: &Path, block_size: u64) -> Vec<u8> {
 
 #[test]
 fn a_tree_comes_back_from_its_image() {
-    arbtest(|u| {
+    cases(random_cases(48), TREE_BYTES, |u| {
         let block = 1 << u.int_in_range(9..=16)?;
         let wishes = wishes(u)?;
         let folder = tempfile::tempdir().unwrap();
@@ -76,14 +75,12 @@ fn a_tree_comes_back_from_its_image() {
         compare(&tree, folder.path(), true);
         check_lookups(&tree);
         Ok(())
-    })
-    .size_min(TREE_BYTES)
-    .budget_ms(random_millis(1600));
+    });
 }
 
 #[test]
 fn only_the_tree_decides_the_bytes() {
-    arbtest(|u| {
+    cases(random_cases(48), TREE_BYTES, |u| {
         let wishes = wishes(u)?;
         let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         create(one.path(), &wishes, false);
@@ -93,9 +90,7 @@ fn only_the_tree_decides_the_bytes() {
         }
         assert!(image_of(one.path()) == image_of(other.path()));
         Ok(())
-    })
-    .size_min(TREE_BYTES)
-    .budget_ms(random_millis(1600));
+    });
 }
 
 #[test]

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use arbtest::{
-    arbitrary::{self, Unstructured},
-    arbtest,
-};
+use arbtest::arbitrary::{self, Unstructured};
 use verimount_integrity::{
     Algorithm, BlockSize, FormatOptions, Integrity, Interleave, Mode, OpenOptions, TagSize, Volume,
 };
-use verimount_testkit::{several, weighted};
+use verimount_testkit::{cases, several, weighted};
 
 use crate::common::{KB, World, contents, integrity, key, memory};
 
@@ -119,7 +116,7 @@ fn open(world: &World, mode: Mode) -> Volume {
 
 #[test]
 fn a_volume_is_an_array() {
-    arbtest(|u| {
+    cases(150, 512, |u| {
         let has_data_device = u.arbitrary()?;
         let options = any_options(u, has_data_device)?;
         let block = options.block_size.bytes() as u64;
@@ -140,7 +137,5 @@ fn a_volume_is_an_array() {
         volume.close().unwrap();
         assert_eq!(contents(&open(&world, mode)), model);
         Ok(())
-    })
-    .size_min(512)
-    .budget_ms(700);
+    });
 }

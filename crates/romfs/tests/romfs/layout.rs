@@ -5,13 +5,13 @@ use std::{
     os::unix::fs::{PermissionsExt, chown},
 };
 
-use arbtest::arbtest;
 use rustix::process::geteuid;
 use verimount_romfs::{BlockSize, Options, Romfs, VolumeName, plan};
 use verimount_scan::Loss;
 use verimount_testkit::{
+    cases,
     plain_tree::{What, can_make_devices, create, one_of_everything},
-    random_millis,
+    random_cases,
     romfs_decoder::Decoder,
 };
 
@@ -22,7 +22,7 @@ use crate::{
 
 #[test]
 fn a_walk_reads_the_whole_image_front_to_back() {
-    arbtest(|u| {
+    cases(random_cases(48), TREE_BYTES, |u| {
         let block = 1 << u.int_in_range(10..=13)?;
         let tree = random_tree(u)?;
         let folder = tempfile::tempdir().unwrap();
@@ -52,9 +52,7 @@ fn a_walk_reads_the_whole_image_front_to_back() {
         let padding = &image[end..end.next_multiple_of(1024)];
         assert!(padding.iter().all(|byte| *byte == 0));
         Ok(())
-    })
-    .size_min(TREE_BYTES)
-    .budget_ms(random_millis(1200));
+    });
 }
 
 #[test]

@@ -8,13 +8,10 @@ use std::{
     },
 };
 
-use arbtest::{
-    arbitrary::{self, Unstructured},
-    arbtest,
-};
+use arbtest::arbitrary::{self, Unstructured};
 use verimount_romfs::{Error, NodeId, Romfs};
 use verimount_source::{Counting, ReadAt, ReadError};
-use verimount_testkit::{Unreadable, romfs_decoder::Decoder, several, weighted};
+use verimount_testkit::{Unreadable, cases, romfs_decoder::Decoder, several, weighted};
 
 use crate::{crafted::fix_checksum, golden, image_of_everything, model::in_image};
 
@@ -156,7 +153,7 @@ fn word(u: &mut Unstructured<'_>) -> arbitrary::Result<u32> {
 /// An index with random contents. If it passes the check, it yields the tree of the headers.
 #[test]
 fn damaged_indexes_do_no_harm() {
-    arbtest(|u| {
+    cases(2000, 64, |u| {
         let mut image = IMAGES[1].clone();
         let decoder = Decoder::new(&IMAGES[1]);
         let index = &mut image[decoder.size().next_multiple_of(1024)..];
@@ -170,15 +167,13 @@ fn damaged_indexes_do_no_harm() {
             assert_eq!(in_image(&romfs).unwrap(), decoder.tree());
         }
         Ok(())
-    })
-    .size_max(64)
-    .budget_ms(400);
+    });
 }
 
 /// Headers with random contents but valid checksums.
 #[test]
 fn damaged_headers_do_no_harm() {
-    arbtest(|u| {
+    cases(2000, 64, |u| {
         let original = u.choose(&*IMAGES)?;
         let mut image = original.clone();
         let headers = Decoder::new(original).header_ranges();
@@ -195,7 +190,5 @@ fn damaged_headers_do_no_harm() {
         // Also without the index, which may have hidden the damage from the reader.
         let _ = exercise(&image[..Decoder::new(original).size()]);
         Ok(())
-    })
-    .size_max(64)
-    .budget_ms(400);
+    });
 }

@@ -2,11 +2,11 @@
 
 use std::{fs::File, path::Path, time::SystemTime};
 
-use arbtest::arbtest;
 use verimount_romfs::{Error, Romfs};
 use verimount_testkit::{
+    cases,
     plain_tree::{Tree, create, on_disk, one_of_everything},
-    random_millis,
+    random_cases,
     romfs_decoder::Decoder,
 };
 
@@ -18,7 +18,7 @@ use crate::{
 
 #[test]
 fn a_tree_comes_back_from_its_image() {
-    arbtest(|u| {
+    cases(random_cases(48), TREE_BYTES, |u| {
         let block = 1 << u.int_in_range(10..=16)?;
         let tree = random_tree(u)?;
         let folder = tempfile::tempdir().unwrap();
@@ -37,14 +37,12 @@ fn a_tree_comes_back_from_its_image() {
         assert_eq!(in_image(&plain).unwrap(), tree);
         assert_eq!(Decoder::new(&image).tree(), tree);
         Ok(())
-    })
-    .size_min(TREE_BYTES)
-    .budget_ms(random_millis(1200));
+    });
 }
 
 #[test]
 fn only_the_tree_decides_the_bytes() {
-    arbtest(|u| {
+    cases(random_cases(48), TREE_BYTES, |u| {
         let tree = random_tree(u)?;
         let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         create(one.path(), tree.iter());
@@ -52,9 +50,7 @@ fn only_the_tree_decides_the_bytes() {
         make_old(other.path(), &tree);
         assert!(build(one.path(), 4096) == build(other.path(), 4096));
         Ok(())
-    })
-    .size_min(TREE_BYTES)
-    .budget_ms(random_millis(1200));
+    });
 }
 
 /// Changes the modification times of all files of a tree.
