@@ -1,6 +1,6 @@
 //! That nothing is compiled twice: a library that two commands ask to have different features, and all that uses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
 use verimount_support::{command, workspace::cargo};
@@ -22,7 +22,7 @@ const SELECTIONS: [(&str, &[&str]); 4] = [
 
 /// Libraries, each with its features in each selection.
 #[derive(Default)]
-struct Libraries(BTreeMap<String, BTreeMap<String, Vec<&'static str>>>);
+struct Libraries(BTreeMap<String, BTreeMap<String, BTreeSet<&'static str>>>);
 
 /// Ensures that each library has the same features whatever is compiled in this workspace.
 pub(crate) fn check() -> Result<()> {
@@ -51,9 +51,7 @@ impl Libraries {
             };
             let with = self.0.entry(package.to_owned()).or_default();
             let selections = with.entry(features.to_owned()).or_default();
-            if !selections.contains(&selection) {
-                selections.push(selection);
-            }
+            selections.insert(selection);
         }
     }
 
@@ -62,6 +60,7 @@ impl Libraries {
         let twice = self.0.iter().filter(|(_, with)| with.len() > 1);
         let lines = twice.map(|(package, with)| {
             let sets = with.iter().map(|(features, selections)| {
+                let selections: Vec<_> = selections.iter().copied().collect();
                 format!("    by {}: {features}\n", selections.join(", "))
             });
             format!("  {package}\n{}", sets.collect::<String>())

@@ -17,25 +17,6 @@ use crate::{features, fuzz, skips::Skips};
 /// How many tests of a program run at once.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// The kinds of tests, those first that are compiled first: their arguments for `cargo test`, and what they are.
-const KINDS: [(&str, &[&str], &str); 3] = [
-    (
-        "Unit tests of the libraries",
-        &["--lib"],
-        "compiles all libraries, in a fresh clone for some minutes, and tests each by itself",
-    ),
-    (
-        "Tests",
-        &["--bins", "--test", "*"],
-        "compiles the command and all tests, and runs them",
-    ),
-    (
-        "Examples",
-        &["--doc"],
-        "compiles and runs those in the documentation",
-    ),
-];
-
 /// Checks format and features of everything, which takes seconds.
 pub(crate) fn check_at_once() -> Result<()> {
     step(
@@ -69,20 +50,33 @@ pub(crate) fn check_sources(target: &Path) -> Result<()> {
     })
 }
 
-/// Runs `cargo test` for the workspace with what `settings` adds, and counts the tests that are skipped.
+/// Runs `cargo test` for the workspace with what `settings` adds, those tests first that are compiled first, and counts the
+/// tests that are skipped.
 pub(crate) fn run_tests(skips: &Skips, settings: impl Fn(&mut Command)) -> Result<()> {
-    for (name, kind, does) in KINDS {
-        step(name, does, || {
-            if kind.contains(&"*") {
-                // These tests would compile the command while they run.
-                build_tested_verimount()?;
-            }
-            let mut test = cargo_test();
-            settings(&mut test);
-            command::run(test.args(kind).env(SKIPS, skips.path()))
-        })?;
-    }
-    Ok(())
+    let run = |kind: &[&str]| {
+        let mut test = cargo_test();
+        settings(&mut test);
+        command::run(test.args(kind).env(SKIPS, skips.path()))
+    };
+    step(
+        "Unit tests of the libraries",
+        "compiles all libraries, in a fresh clone for some minutes, and tests each by itself",
+        || run(&["--lib"]),
+    )?;
+    step(
+        "Tests",
+        "compiles the command and all tests, and runs them",
+        || {
+            // They would compile it while they run.
+            build_tested_verimount()?;
+            run(&["--bins", "--test", "*"])
+        },
+    )?;
+    step(
+        "Examples",
+        "compiles and runs those in the documentation",
+        || run(&["--doc"]),
+    )
 }
 
 /// `cargo test` for the workspace. Most tests wait for other processes and for the kernel rather than compute, so twice as

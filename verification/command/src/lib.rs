@@ -3,7 +3,7 @@
 
 use std::{env, path::PathBuf, sync::OnceLock};
 
-use verimount_support::workspace::{DEV, build};
+use verimount_support::workspace::{build, own_profile};
 
 /// Environment variable with the path of another copy of the command, for tests that cannot access the
 /// built one.
@@ -15,22 +15,6 @@ pub const BINARY: &str = "VERIMOUNT_TEST_BINARY";
 /// If it does not compile.
 pub fn binary() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    env::var_os(BINARY).map_or_else(
-        || {
-            BUILT
-                .get_or_init(|| build("verimount", &profile()).unwrap())
-                .clone()
-        },
-        PathBuf::from,
-    )
-}
-
-/// The profile of this program, by the folder that it is in.
-fn profile() -> String {
-    let program = env::current_exe().unwrap();
-    let folder = program.ancestors().nth(2).and_then(|path| path.file_name());
-    match folder.and_then(|name| name.to_str()) {
-        None | Some("debug") => DEV.to_owned(),
-        Some(name) => name.to_owned(),
-    }
+    let built = || build("verimount", &own_profile().unwrap()).unwrap();
+    env::var_os(BINARY).map_or_else(|| BUILT.get_or_init(built).clone(), PathBuf::from)
 }

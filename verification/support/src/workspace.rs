@@ -52,6 +52,9 @@ pub const RELEASE: &str = "release";
 /// Cargo's profile for tests, with checked arithmetic.
 pub const DEV: &str = "dev";
 
+/// The folder of what is compiled in [`DEV`]; others have the profile's name.
+const DEV_FOLDER: &str = "debug";
+
 /// Compiles a program of this workspace in one of Cargo's profiles; returns its path.
 ///
 /// All programs are compiled with the features that the whole workspace asks for, so that no library is compiled twice.
@@ -62,8 +65,21 @@ pub fn build(program: &str, profile: &str) -> Result<PathBuf> {
     let mut build = cargo("build");
     build.args(["--locked", "--workspace", "--bin", program]);
     command::run(build.args(["--profile", profile]))?;
-    let folder = if profile == DEV { "debug" } else { profile };
+    let folder = if profile == DEV { DEV_FOLDER } else { profile };
     Ok(target()?.join(folder).join(program))
+}
+
+/// The profile of the running test program, by the folder that it is in.
+///
+/// # Errors
+/// It is in none of Cargo's.
+pub fn own_profile() -> Result<String> {
+    let program = env::current_exe()?;
+    let folder = program.ancestors().nth(2).and_then(Path::file_name);
+    let folder = folder.context("not in a folder of Cargo's")?;
+    let name = folder.to_str().context("not the name of a profile")?;
+    let profile = if name == DEV_FOLDER { DEV } else { name };
+    Ok(profile.to_owned())
 }
 
 /// Compiles the `verimount` program with optimisation, as users get it; returns its path.
