@@ -4,7 +4,6 @@
 //! scanned tree ([`layout`]), and refuses entries that do not fit.
 //! Writing the plan ([`emit`]) then only copies, front to back.
 
-mod acl;
 mod emit;
 mod index;
 mod inspect;

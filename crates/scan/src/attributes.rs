@@ -1,12 +1,17 @@
 //! Reads extended attributes.
 
-use std::{io, os::fd::AsRawFd};
+use std::{
+    io,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
+};
 
 use rustix::{
     buffer::spare_capacity,
     fs::{getxattr, listxattr, listxattr_query},
     io::Errno,
 };
+
+use verimount_tree::{ACCESS_LIST, AccessList, Permissions};
 
 use crate::{AttributeChoice, Xattr, cursor::Found};
 
@@ -41,8 +46,7 @@ impl AttributeReader {
         match listxattr_query(&path) {
             Ok(0) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(attributes),
             Ok(_) => {}
-            Err(Errno::NOENT) => return Err(io::Error::other("/proc is not mounted")),
-            Err(errno) => return Err(errno.into()),
+            Err(errno) => return Err(failure(errno)),
         }
         self.names.clear();
         listxattr(&path, spare_capacity(&mut self.names))?;
@@ -60,6 +64,28 @@ impl AttributeReader {
             }
         }
         Ok(attributes)
+    }
+
+    /// The permissions of an entry: if its access control list is not chosen, those that it has without.
+    pub(crate) fn permissions(&mut self, found: &Found) -> io::Result<Permissions> {
+        let permissions = Permissions::new(found.metadata.mode());
+        if self.choice.includes(ACCESS_LIST.as_bytes()) || found.metadata.is_symlink() {
+            return Ok(permissions);
+        }
+        self.value.clear();
+        let list = spare_capacity(&mut self.value);
+        match getxattr(descriptor_path(found), ACCESS_LIST, list) {
+            Ok(_) => Ok(AccessList::removed_from(permissions, &self.value)),
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(permissions),
+            Err(errno) => Err(failure(errno)),
+        }
+    }
+}
+
+fn failure(errno: Errno) -> io::Error {
+    match errno {
+        Errno::NOENT => io::Error::other("/proc is not mounted"),
+        errno => errno.into(),
     }
 }
 

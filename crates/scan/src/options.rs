@@ -70,7 +70,7 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// Which extended attributes are taken.
+/// Which extended attributes are taken. Nobody may do more with a file that has lost its access control list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AttributeChoice {
     /// All that the caller can see, access control lists and file capabilities included.

@@ -279,6 +279,12 @@ impl Scan<'_> {
         let kind = kind(found).map_err(|error| failed(self, error))?;
         let attributes = self.attributes.read(found);
         let attributes = attributes.map_err(|error| failed(self, error))?;
+        let permissions = if self.options.plain {
+            plain_permissions(metadata.is_dir())
+        } else {
+            let permissions = self.attributes.permissions(found);
+            permissions.map_err(|error| failed(self, error))?
+        };
         let attributes = self.tree.attributes_mut().intern(attributes);
         let own = Owner {
             uid: metadata.uid(),
@@ -287,10 +293,7 @@ impl Scan<'_> {
         let Owner { uid, gid } = self.options.owner.unwrap_or(own);
         let inode = Inode {
             kind,
-            permissions: match self.options.plain {
-                true => plain_permissions(metadata.is_dir()),
-                false => Permissions::new(metadata.mode()),
-            },
+            permissions,
             uid,
             gid,
             mtime: self

@@ -313,6 +313,42 @@ fn extended_attributes_are_chosen_by_namespace() {
     assert_eq!(inode(&tree, "plain").attributes, XattrSetId::EMPTY);
 }
 
+/// Owner rw-, user 1234 rw-, group r--, mask rw-, others ---: the group's permissions are the mask, as the kernel shows them, but
+/// its members may only read.
+#[test]
+fn a_list_that_is_left_out_leaves_nobody_more_rights() {
+    let list = [
+        (1_u16, 6_u16, u32::MAX),
+        (2, 6, 1234),
+        (4, 4, u32::MAX),
+        (16, 6, u32::MAX),
+        (32, 0, u32::MAX),
+    ];
+    let mut value = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in list {
+        value.extend(tag.to_le_bytes());
+        value.extend(permissions.to_le_bytes());
+        value.extend(id.to_le_bytes());
+    }
+    let folder = nested();
+    if !set_attribute(&folder.path().join("zz"), "system.posix_acl_access", &value) {
+        return;
+    }
+    for (attributes, permissions) in [
+        (AttributeChoice::All, 0o660),
+        (AttributeChoice::User, 0o640),
+        (AttributeChoice::None, 0o640),
+    ] {
+        let options = Options {
+            attributes,
+            ..Options::default()
+        };
+        let tree = scanned_with(folder.path(), &options);
+        let found = inode(&tree, "zz").permissions;
+        assert_eq!(found.bits(), permissions, "{attributes:?}");
+    }
+}
+
 #[test]
 fn options_change_times_and_owners() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use ct_codecs::{Base64NoPadding, Decoder};
 
-use crate::{Attribute, acl::List, error::Defect, extension::Effect};
+use verimount_tree::{ACCESS_LIST, AccessList, DEFAULT_ACCESS_LIST, Permissions};
+
+use crate::{Attribute, Kind, acl, error::Defect, extension::Effect};
 
 /// The longest name in bytes.
 const MAX_NAME: usize = 255;
 
-/// The attributes that other records stand for.
-const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
-const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
+/// The attribute with a label of SELinux.
 const LABEL: &[u8] = b"security.selinux";
 
 /// The attributes in the records of a member. An empty ACL or label record counts as absent.
@@ -47,50 +47,63 @@ impl AttributeRecords {
         Effect::Taken
     }
 
-    /// The attributes, by the bytes of their names. What is there as an attribute itself counts more than what
-    /// stands for it.
-    pub(crate) fn finish(self) -> Result<Vec<Attribute>, Defect> {
+    /// The permissions and the attributes, by the bytes of their names, of a member of this kind, whose header has these
+    /// permissions. What is there as an attribute itself counts more than what stands for it.
+    pub(crate) fn finish(
+        self,
+        kind: &Kind,
+        permissions: Permissions,
+    ) -> Result<(Permissions, Vec<Attribute>), Defect> {
         let mut all = self.plain;
         for (name, value) in self.encoded {
             if let Entry::Vacant(entry) = all.entry(unescape(&name)?) {
                 entry.insert(decode(&value)?);
             }
         }
-        if let Some(list) =
-            list(&self.access_list, &all, ACCESS_LIST)?.filter(|list| !list.is_minimal())
-        {
-            all.insert(ACCESS_LIST.into(), list.encode());
-        }
-        if let Some(list) = list(&self.default_list, &all, DEFAULT_LIST)? {
-            all.insert(DEFAULT_LIST.into(), list.encode());
+        let access = list(all.remove(ACCESS_LIST.as_bytes()), &self.access_list)?;
+        let default = list(
+            all.remove(DEFAULT_ACCESS_LIST.as_bytes()),
+            &self.default_list,
+        )?;
+        let (permissions, access) = match (kind, access) {
+            // They have no permissions of their own.
+            (Kind::Symlink(_), _) => (Permissions::new(0o777), None),
+            (_, Some(list)) => list.set_on(permissions),
+            (_, None) => (permissions, None),
+        };
+        // Nothing is made in other files, and no program that unpacks gives them such a list.
+        let default = default.filter(|_| *kind == Kind::Directory);
+        for (name, list) in [(ACCESS_LIST, access), (DEFAULT_ACCESS_LIST, default)] {
+            if let Some(list) = list {
+                all.insert(name.into(), list.encode());
+            }
         }
         if !self.label.is_empty() {
             let value = [&*self.label, b"\0"].concat();
             all.entry(LABEL.into()).or_insert(value);
         }
-        let attributes = all.into_iter().map(|(name, value)| {
-            match (1..=MAX_NAME).contains(&name.len()) && !name.contains(&0) {
-                true => Ok(Attribute {
-                    name: name.into(),
-                    value: value.into(),
-                }),
-                false => Err(Defect::AttributeName),
-            }
-        });
-        attributes.collect()
+        let attributes = all.into_iter().map(attribute);
+        Ok((permissions, attributes.collect::<Result<_, _>>()?))
     }
 }
 
-/// The list in a record, unless the attribute itself is there: a text may name users without their numbers.
-fn list(
-    text: &[u8],
-    all: &BTreeMap<Vec<u8>, Vec<u8>>,
-    attribute: &[u8],
-) -> Result<Option<List>, Defect> {
-    match text.is_empty() || all.contains_key(attribute) {
-        true => Ok(None),
-        false => List::parse(text).map(Some),
+/// The list in an attribute, if there is one, or else in a text, which may name users without their numbers.
+fn list(attribute: Option<Vec<u8>>, text: &[u8]) -> Result<Option<AccessList>, Defect> {
+    match attribute {
+        Some(value) => Ok(AccessList::decode(&value)?),
+        None if text.is_empty() => Ok(None),
+        None => acl::parse(text).map(Some),
     }
+}
+
+fn attribute((name, value): (Vec<u8>, Vec<u8>)) -> Result<Attribute, Defect> {
+    if name.contains(&0) || !(1..=MAX_NAME).contains(&name.len()) {
+        return Err(Defect::AttributeName);
+    }
+    Ok(Attribute {
+        name: name.into(),
+        value: value.into(),
+    })
 }
 
 /// A name in which characters are written as a percent sign and two hexadecimal digits.
@@ -123,16 +136,25 @@ fn decode(value: &[u8]) -> Result<Vec<u8>, Defect> {
 mod tests {
     use super::*;
 
-    fn attributes(records: &[(&str, &[u8])]) -> Result<Vec<(String, Vec<u8>)>, Defect> {
+    /// What a member of this kind has with these records. Its header says 6600.
+    fn finished(
+        kind: &Kind,
+        records: &[(&str, &[u8])],
+    ) -> Result<(u16, Vec<(String, Vec<u8>)>), Defect> {
         let mut all = AttributeRecords::default();
         for (key, value) in records {
             all.take(key.as_bytes(), value);
         }
         let name = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
-        let all = all.finish()?.into_iter();
-        Ok(all
-            .map(|attribute| (name(&attribute.name), attribute.value.to_vec()))
-            .collect())
+        let (permissions, all) = all.finish(kind, Permissions::new(0o6600))?;
+        let all = all.into_iter();
+        let attributes = all.map(|attribute| (name(&attribute.name), attribute.value.to_vec()));
+        Ok((permissions.bits(), attributes.collect()))
+    }
+
+    fn attributes(records: &[(&str, &[u8])]) -> Result<Vec<(String, Vec<u8>)>, Defect> {
+        let (_, attributes) = finished(&Kind::Directory, records)?;
+        Ok(attributes)
     }
 
     #[test]
@@ -168,18 +190,78 @@ mod tests {
         assert_eq!(values, [&[0, 1, 2][..], &[0], b"", b"1\n2"]);
     }
 
+    const ACCESS: &str = "SCHILY.acl.access";
+    const DEFAULT: &str = "SCHILY.acl.default";
+    const NAMED: &[u8] = b"user::rw-,user:1234:rw-,group::---,mask::rw-,other::---";
+    const MINIMAL: &[u8] = b"user::rwx,group::r--,other::r--";
+
+    /// In each form that programs write. The modes are those that `stat` shows after `chmod 6600` and then `setfacl --set` of the
+    /// same list, in Linux 6.18.
+    #[test]
+    fn a_list_decides_the_mode_in_whatever_form_it_is() {
+        let value = acl::parse(NAMED).unwrap().encode();
+        let minimal = acl::parse(MINIMAL).unwrap().encode();
+        let plain = "SCHILY.xattr.system.posix_acl_access";
+        let encoded = "LIBARCHIVE.xattr.system.posix_acl_access";
+        for (record, expected) in [
+            ((ACCESS, NAMED), 0o6660),
+            ((ACCESS, b"u::rw-,u:1234:rw-,g::---,o::---"), 0o6660),
+            ((ACCESS, b"u::rw-,u:1234:-w-,g::r--,o::--x"), 0o6661),
+            ((ACCESS, b"u::rw-,g::rw-,m::r--,o::---"), 0o6640),
+            ((plain, &value), 0o6660),
+            (
+                (
+                    encoded,
+                    b"AgAAAAEABgD/////AgAGANIEAAAEAAAA/////xAABgD/////IAAAAP////8",
+                ),
+                0o6660,
+            ),
+        ] {
+            let (mode, attributes) = finished(&Kind::Fifo, &[record]).unwrap();
+            assert_eq!(mode, expected, "{record:?}");
+            assert_eq!(attributes[0].0, ACCESS_LIST, "{record:?}");
+            if expected == 0o6660 {
+                assert_eq!(attributes[0].1, value, "{record:?}");
+            }
+        }
+        for record in [(ACCESS, MINIMAL), (plain, &minimal)] {
+            let found = finished(&Kind::Fifo, &[record]);
+            assert_eq!(found, Ok((0o6744, Vec::new())), "{record:?}");
+        }
+        for record in [(ACCESS, &b""[..]), (plain, b""), (plain, b"\x02\0\0\0")] {
+            let found = finished(&Kind::Fifo, &[record]);
+            assert_eq!(found, Ok((0o6600, Vec::new())), "{record:?}");
+        }
+    }
+
+    /// Linux refuses lists of links, and those for what is made in something that is no directory.
+    #[test]
+    fn a_file_has_the_lists_that_its_kind_can_have() {
+        let records = [(ACCESS, NAMED), (DEFAULT, MINIMAL)];
+        let has = |kind: &Kind| {
+            let (mode, attributes) = finished(kind, &records).unwrap();
+            (
+                mode,
+                Vec::from_iter(attributes.into_iter().map(|(name, _)| name)),
+            )
+        };
+        let both = vec![ACCESS_LIST.to_owned(), DEFAULT_ACCESS_LIST.to_owned()];
+        assert_eq!(has(&Kind::Fifo), (0o6660, both[..1].to_vec()));
+        assert_eq!(has(&Kind::Directory), (0o6660, both));
+        let link = Kind::Symlink(b"target".into());
+        assert_eq!(has(&link), (0o777, Vec::new()));
+    }
+
     #[test]
     fn a_list_as_attribute_counts_more_than_its_text() {
-        let text = (
-            "SCHILY.acl.access",
-            &b"u::rwx,u:joe:r--,g::r-x,m::r-x,o::r-x"[..],
-        );
+        let text = (ACCESS, &b"u::rwx,u:joe:r--,g::r-x,m::r-x,o::r-x"[..]);
         assert_eq!(
             attributes(&[text]),
             Err(Defect::AccessListName((*b"joe").into()))
         );
-        let binary = ("SCHILY.xattr.system.posix_acl_access", &b"binary"[..]);
-        let expected = [("system.posix_acl_access".to_owned(), b"binary".to_vec())];
+        let value = acl::parse(NAMED).unwrap().encode();
+        let binary = ("SCHILY.xattr.system.posix_acl_access", &*value);
+        let expected = [(ACCESS_LIST.to_owned(), value.clone())];
         assert_eq!(attributes(&[text, binary]).unwrap(), expected);
     }
 
@@ -191,7 +273,9 @@ mod tests {
             ("LIBARCHIVE.xattr.user.%4", b"AAEC"),
             ("LIBARCHIVE.xattr.user.%xx", b"AAEC"),
             ("LIBARCHIVE.xattr.user.x", b"A A"),
-            ("SCHILY.acl.default", b"nonsense"),
+            (DEFAULT, b"nonsense"),
+            ("SCHILY.xattr.system.posix_acl_access", b"nonsense"),
+            ("SCHILY.xattr.system.posix_acl_default", b"\x02\0\0"),
         ] {
             assert!(attributes(&[(key, value)]).is_err(), "{key}");
         }

@@ -3,6 +3,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 use thiserror::Error;
 use verimount_names::printable;
 use verimount_source::ReadError;
+use verimount_tree::InvalidAccessList;
 
 use crate::Compression;
 
@@ -115,6 +116,12 @@ pub enum Defect {
         printable(OsStr::from_bytes(.0))
     )]
     AccessListName(Box<[u8]>),
+}
+
+impl From<InvalidAccessList> for Defect {
+    fn from(InvalidAccessList: InvalidAccessList) -> Self {
+        Self::AccessList
+    }
 }
 
 /// Why something failed, without the place.

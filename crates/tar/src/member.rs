@@ -9,7 +9,7 @@ pub struct Member {
     pub name: Vec<u8>,
     /// Its type, and what only this type has.
     pub kind: Kind,
-    /// Its permissions, with set-id and sticky bits.
+    /// Its permissions, with set-id and sticky bits: those of its access control list, if it has one.
     pub permissions: Permissions,
     /// Owner.
     pub uid: u32,

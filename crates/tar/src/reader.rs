@@ -163,8 +163,7 @@ impl<S: ReadAt> Reader<S> {
         header: &Header,
         mut extension: Extension,
     ) -> Result<Member, Failure> {
-        let attributes = std::mem::take(&mut extension.attributes).finish()?;
-        let permissions = Permissions::new(header.mode()?);
+        let records = std::mem::take(&mut extension.attributes);
         let uid = extension.uid.map_or_else(|| header.uid(), Ok)?;
         let gid = extension.gid.map_or_else(|| header.gid(), Ok)?;
         // The last number means none in system calls.
@@ -178,13 +177,11 @@ impl<S: ReadAt> Reader<S> {
             None => Timestamp::new(header.mtime()?, 0).ok_or(Defect::Number("time"))?,
         };
         let kind = self.kind(name, link, header, extension)?;
+        let permissions = Permissions::new(header.mode()?);
+        let (permissions, attributes) = records.finish(&kind, permissions)?;
         Ok(Member {
             name: name.into(),
-            permissions: match kind {
-                // They have no permissions of their own.
-                Kind::Symlink(_) => Permissions::new(0o777),
-                _ => permissions,
-            },
+            permissions,
             kind,
             uid,
             gid,

@@ -101,6 +101,7 @@
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
+mod access_list;
 mod attr;
 mod entry;
 mod error;
@@ -119,6 +120,9 @@ mod tree;
 mod walk;
 mod xattr_names;
 
+pub use access_list::{
+    ACCESS_LIST, AccessList, DEFAULT_ACCESS_LIST, InvalidAccessList, Rights, Who,
+};
 pub use attr::{Attr, DeviceNumber, Permissions};
 pub use entry::{AddEntry, AddEntryAndAttr, AddReadable, Cursor, DirEntry};
 pub use error::Error;

@@ -31,7 +31,7 @@ pub(crate) struct ScanArgs {
     #[arg(long, conflicts_with_all = ["owner", "model_signature"])]
     all_root: bool,
     /// The extended attributes to keep: all that are visible, those of users, or none. Access control lists and file
-    /// capabilities are extended attributes, too
+    /// capabilities are extended attributes, too; without its list, a file allows nobody more
     #[arg(long, value_name = "WHICH", default_value = "all", conflicts_with = "model_signature", value_parser = one_of(AttributeChoice::ALL, AttributeChoice::name))]
     xattrs: AttributeChoice,
     /// What the whiteouts of a container layer become in an image of its archive: those of overlayfs, for which the image

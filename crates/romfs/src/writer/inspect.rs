@@ -3,12 +3,9 @@
 use std::fmt;
 
 use verimount_scan::{Entry, FileData, InodeKind, Loss, Losses};
-use verimount_tree::Timestamp;
+use verimount_tree::{AccessList, Permissions, Timestamp};
 
-use super::{
-    acl,
-    tree::{Item, Tree},
-};
+use super::tree::{Item, Tree};
 use crate::NodeKind;
 
 /// The losses of a tree.
@@ -36,8 +33,8 @@ fn inspect(entry: Entry<'_>, item: &Item, lost: &mut dyn FnMut(Loss, fmt::Argume
     if (uid, gid) != (0, 0) {
         lost(Loss::Owners, format_args!("{uid}:{gid}"));
     }
-    let denied_by_list = attributes(entry, item.kind, lost);
-    permissions(entry, item, denied_by_list, lost);
+    let without_list = attributes(entry, lost);
+    permissions(entry, item, without_list, lost);
     if let InodeKind::File(
         file @ FileData {
             stored: Some(_), ..
@@ -49,20 +46,16 @@ fn inspect(entry: Entry<'_>, item: &Item, lost: &mut dyn FnMut(Loss, fmt::Argume
     }
 }
 
-/// Inspects the extended attributes. Returns whether an access control list among them denies
-/// somebody reading.
-fn attributes(
-    entry: Entry<'_>,
-    kind: NodeKind,
-    lost: &mut dyn FnMut(Loss, fmt::Arguments<'_>),
-) -> bool {
-    let (mut has_list, mut denied, mut other) = (false, false, None);
+/// Inspects the extended attributes. Returns the permissions without what an access control list among them denies somebody.
+fn attributes(entry: Entry<'_>, lost: &mut dyn FnMut(Loss, fmt::Arguments<'_>)) -> Permissions {
+    let mut permissions = entry.inode().permissions;
+    let (mut has_list, mut other) = (false, None);
     for (_, attribute) in entry.tree().attributes(entry.inode().attributes) {
         match &*attribute.name {
             b"security.capability" => lost(Loss::Capabilities, format_args!("")),
             b"system.posix_acl_access" => {
                 has_list = true;
-                denied = acl::denies(&attribute.value, needed(kind));
+                permissions = AccessList::removed_from(permissions, &attribute.value);
             }
             b"system.posix_acl_default" | b"system.nfs4_acl" => has_list = true,
             name => other = other.or(Some(name)),
@@ -75,14 +68,14 @@ fn attributes(
         let name = String::from_utf8_lossy(name);
         lost(Loss::Attributes, format_args!("{name}"));
     }
-    denied
+    permissions
 }
 
 /// Compares the permission bits with those that are stored.
 fn permissions(
     entry: Entry<'_>,
     item: &Item,
-    denied_by_list: bool,
+    without_list: Permissions,
     lost: &mut dyn FnMut(Loss, fmt::Arguments<'_>),
 ) {
     if item.kind == NodeKind::Symlink {
@@ -97,7 +90,7 @@ fn permissions(
         lost(Loss::SpecialBits, format_args!("{mode:04o}"));
     }
     let mode = mode & 0o777;
-    if denied_by_list || mode & needed != needed {
+    if without_list.bits() & needed != needed {
         lost(Loss::Privacy, format_args!("{}", change(mode)));
     } else if mode != stored {
         lost(Loss::Permissions, format_args!("{}", change(mode)));

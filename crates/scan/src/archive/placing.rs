@@ -13,7 +13,7 @@ use std::{
 
 use hashbrown::HashTable;
 use verimount_tar::{Attribute, Kind, Member};
-use verimount_tree::{DeviceNumber, MAX_DEPTH, Permissions, Timestamp};
+use verimount_tree::{ACCESS_LIST, AccessList, DeviceNumber, MAX_DEPTH, Permissions, Timestamp};
 
 use self::lookup::Directory;
 use super::{
@@ -385,6 +385,7 @@ impl<'o> Placing<'o> {
     }
 
     fn new_inode(&mut self, kind: InodeKind, attributes: Attributes) -> Result<InodeId, Refusal> {
+        let permissions = self.permissions(&attributes);
         let extended = attributes.extended.into_iter();
         let chosen = extended.filter(|it| self.options.attributes.includes(&it.name));
         let chosen = chosen.map(|Attribute { name, value }| Xattr { name, value });
@@ -396,7 +397,7 @@ impl<'o> Placing<'o> {
         let Owner { uid, gid } = self.options.owner.unwrap_or(own);
         let inode = Inode {
             kind,
-            permissions: attributes.permissions,
+            permissions,
             uid,
             gid,
             mtime: self.options.times.apply(attributes.mtime),
@@ -416,6 +417,16 @@ impl<'o> Placing<'o> {
                 InodeId(inodes.len() as u32 - 1)
             }
         })
+    }
+
+    /// The permissions of a member: if its access control list is not chosen, those that it has without.
+    fn permissions(&self, of: &Attributes) -> Permissions {
+        let is_list = |it: &&Attribute| *it.name == *ACCESS_LIST.as_bytes();
+        let list = of.extended.iter().find(is_list);
+        match list.filter(|list| !self.options.attributes.includes(&list.name)) {
+            Some(list) => AccessList::removed_from(of.permissions, &list.value),
+            None => of.permissions,
+        }
     }
 
     /// Makes a directory hide those below it.

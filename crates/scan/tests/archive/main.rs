@@ -338,6 +338,41 @@ fn layers_make_a_tree_together() {
     );
 }
 
+/// As bsdtar writes it for a file of mode 0660 with this list: in the header is what the group may do, not the mask. The authority
+/// is the kernel, which gives the file that mode when the list is set.
+fn with_list(archive: TarArchive, name: &[u8]) -> TarArchive {
+    let list = b"user::rw-,user:1234:rw-:1234,group::---,mask::rw-,other::---";
+    let archive = archive.records(&[("SCHILY.acl.access", list)]);
+    archive.member_with(b'0', name, b"", b"", |header| {
+        header[100..107].copy_from_slice(b"0000600");
+    })
+}
+
+#[test]
+fn lists_decide_the_permissions_in_layers_too() {
+    let lower = with_list(TarArchive::default(), b"below").file("above");
+    let upper = with_list(TarArchive::default(), b"above");
+    let tree = layered([lower, upper]).unwrap();
+    for entry in tree.entries().skip(1) {
+        let inode = entry.inode();
+        assert_eq!(inode.permissions.bits(), 0o660, "{entry:?}");
+        assert_eq!(tree.attributes(inode.attributes).len(), 1, "{entry:?}");
+    }
+}
+
+#[test]
+fn a_list_that_is_left_out_leaves_nobody_more_rights() {
+    let archive = with_list(TarArchive::default(), b"file").finish();
+    for choice in [AttributeChoice::User, AttributeChoice::None] {
+        let options = Options {
+            attributes: choice,
+            ..Options::default()
+        };
+        let tree = scanned_with(&archive, &options).unwrap();
+        assert_eq!(tree.inodes()[1].permissions.bits(), 0o600);
+    }
+}
+
 /// Each layer is unpacked by itself, and what a layer has cannot be in its own way.
 #[test]
 fn layers_are_archives_by_themselves() {

@@ -14,12 +14,9 @@ use rustix::{
     io::Errno,
 };
 use verimount_scan::FileId;
-use verimount_tree::NodeId;
+use verimount_tree::{ACCESS_LIST, DEFAULT_ACCESS_LIST, NodeId};
 
-use super::{
-    restore::{ACCESS_LIST, DEFAULT_ACCESS_LIST},
-    was_replaced,
-};
+use super::was_replaced;
 use crate::{Error, fault::Fault};
 
 /// One of [`Directories`].

@@ -1,6 +1,7 @@
 //! Gives files the attributes that they have in the image, in an order in which nobody ever has more rights
-//! than intended: a file is accessible only to the caller until it has its owner, and gets access control
-//! lists, capabilities, permissions and set-id bits only then.
+//! than intended: a file is accessible only to the caller until it has its owner, and gets permissions, set-id bits,
+//! capabilities and access control lists only then. A list comes after the permissions, as it decides them; until then
+//! they are those of a file that does not get its list.
 
 use std::{ffi::OsStr, io, os::unix::fs::MetadataExt, path::PathBuf};
 
@@ -8,16 +9,13 @@ use rustix::{
     fs::{Gid, Uid},
     io::Errno,
 };
-use verimount_tree::{Attr, FileType, Permissions, Timestamp, Tree, XattrNames};
+use verimount_tree::{
+    ACCESS_LIST, AccessList, Attr, DEFAULT_ACCESS_LIST, FileType, Permissions, Timestamp, Tree,
+    XattrNames,
+};
 
 use super::{Unrestored, UnrestoredFiles, budget::Budget, new_file::NewFile};
 use crate::fault::Fault;
-
-/// The attribute with the access control list of a file.
-pub(super) const ACCESS_LIST: &str = "system.posix_acl_access";
-
-/// The attribute with the access control list that files in a directory inherit.
-pub(super) const DEFAULT_ACCESS_LIST: &str = "system.posix_acl_default";
 
 /// The attribute with the capabilities of a program.
 const CAPABILITIES: &str = "security.capability";
@@ -81,8 +79,8 @@ impl<'a> Restorer<'a> {
         let names = self.tree.xattr_names(attr.node)?;
         self.set_xattrs(copied, &names, Part::Plain, budget)?;
         set_owner(file, attr)?;
+        set_mode(file, attr, self.without_list(attr, &names)?)?;
         self.set_xattrs(copied, &names, Part::Rights, budget)?;
-        set_mode(file, attr)?;
         unless_refused(file.set_times(attr.atime, attr.mtime))?;
         self.compare(copied)
     }
@@ -118,6 +116,15 @@ impl<'a> Restorer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The permissions that a file has without its access control list.
+    fn without_list(&self, attr: &Attr, names: &XattrNames) -> Result<Permissions, Fault> {
+        if !names.iter().any(|name| name == ACCESS_LIST) {
+            return Ok(attr.permissions);
+        }
+        let list = self.tree.xattr(attr.node, ACCESS_LIST.as_ref())?;
+        Ok(AccessList::removed_from(attr.permissions, &list))
     }
 
     /// Notes what a file has not got, for whatever reason.
@@ -171,13 +178,13 @@ fn set_owner(file: &NewFile, attr: &Attr) -> io::Result<()> {
     }
 }
 
-/// Sets the permissions, without set-id bits for owners that the file has not got.
-fn set_mode(file: &NewFile, attr: &Attr) -> io::Result<()> {
+/// Sets these permissions, without set-id bits for owners that the file has not got.
+fn set_mode(file: &NewFile, attr: &Attr, permissions: Permissions) -> io::Result<()> {
     if !has_mode(attr) {
         return Ok(());
     }
     let owned = file.metadata()?;
-    let mut mode = u32::from(attr.permissions.bits());
+    let mut mode = u32::from(permissions.bits());
     if owned.uid() != attr.uid {
         mode &= !SET_UID;
     }

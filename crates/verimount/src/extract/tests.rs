@@ -7,10 +7,12 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
 };
 
-use rustix::fs::{SeekFrom as SystemSeek, seek};
+use rustix::fs::{SeekFrom as SystemSeek, lgetxattr, seek};
 use tempfile::TempDir;
+use verimount_testkit::skip;
 use verimount_tree::{
-    AddEntry, Cursor, DirEntry, Extent, Permissions, Timestamp, Usage, part_inside,
+    ACCESS_LIST, AccessList, AddEntry, Cursor, DirEntry, Extent, Permissions, Rights, Timestamp,
+    Usage, Who, XattrNames, part_inside,
 };
 
 use super::*;
@@ -28,6 +30,8 @@ struct Entry {
 struct Fake {
     entries: Vec<Entry>,
     holes: Vec<Range<u64>>,
+    /// The access control list of its files; empty for none.
+    list: Vec<u8>,
     bytes: u64,
 }
 
@@ -40,6 +44,7 @@ impl Fake {
         let mut fake = Self {
             entries: Vec::new(),
             holes: Vec::new(),
+            list: Vec::new(),
             bytes,
         };
         fake.add(0, "", 1, FileType::Directory, 0o750, 0);
@@ -117,6 +122,18 @@ impl Tree for Fake {
         let buf = scratch.grown(part_inside(offset, len, self.attr(node)?.size).len());
         buf.fill(1);
         Ok(buf)
+    }
+
+    fn xattr_names(&self, node: NodeId) -> Result<XattrNames, TreeError> {
+        let mut names = XattrNames::default();
+        if !self.list.is_empty() && !self.attr(node)?.is_directory() {
+            names.push(ACCESS_LIST.as_ref())?;
+        }
+        Ok(names)
+    }
+
+    fn xattr(&self, _: NodeId, _: &OsStr) -> Result<Vec<u8>, TreeError> {
+        Ok(self.list.clone())
     }
 
     fn usage(&self) -> Usage {
@@ -216,6 +233,59 @@ fn everything_is_restored() {
     }
     // For the folder to be removed.
     fs::set_permissions(copy.join("closed"), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// Owner rw-, user 1234 rw-, group r--, mask rw-, others ---.
+fn list_with_mask() -> Vec<u8> {
+    let entries = [
+        (Who::Owner, Rights::READ | Rights::WRITE),
+        (Who::User(1234), Rights::READ | Rights::WRITE),
+        (Who::OwningGroup, Rights::READ),
+        (Who::Others, Rights::empty()),
+    ];
+    AccessList::new(entries).unwrap().encode()
+}
+
+/// The authority is the kernel: the group's permissions are the mask of the list (acl(5)), which an image may contradict. The
+/// first permissions are those that images of bsdtar's archives had.
+#[test]
+fn a_list_decides_the_permissions() {
+    for (stored, mode) in [(0o600, 0o660), (0o660, 0o660), (0o4755, 0o4660)] {
+        let mut tree = Fake::new(100);
+        tree.add(1, "file", 2, FileType::RegularFile, stored, 10);
+        tree.add(1, "fifo", 3, FileType::Fifo, stored, 0);
+        tree.list = list_with_mask();
+        let (_folder, copy, extracted) = extract_beside(&tree, go_on);
+        let unrestored = extracted.unwrap().unrestored;
+        if unrestored.get(Unrestored::AccessLists).is_some() {
+            return skip("no access control lists here");
+        }
+        for name in ["file", "fifo"] {
+            let path = copy.join(name);
+            let found = fs::symlink_metadata(&path).unwrap().mode() & 0o7777;
+            assert_eq!(found, mode, "{name}, {stored:o}");
+            let mut list = [0; 100];
+            let len = lgetxattr(&path, ACCESS_LIST, &mut list[..]).unwrap();
+            assert_eq!(list[..len], tree.list, "{name}, {stored:o}");
+        }
+        let differs = unrestored.get(Unrestored::Permissions).is_some();
+        assert_eq!(differs, stored != mode);
+    }
+}
+
+/// The group's permissions are not those of the mask. What is no list stands for one that the file system does not take.
+#[test]
+fn without_its_list_a_file_allows_nobody_more() {
+    let mut tree = Fake::new(100);
+    tree.add(1, "file", 2, FileType::RegularFile, 0o664, 10);
+    tree.list = vec![1];
+    let (_folder, copy, extracted) = extract_beside(&tree, go_on);
+    let unrestored = extracted.unwrap().unrestored;
+    for kind in [Unrestored::AccessLists, Unrestored::Permissions] {
+        assert!(unrestored.get(kind).is_some(), "{kind:?}");
+    }
+    let mode = copy.join("file").metadata().unwrap().mode();
+    assert_eq!(mode & 0o7777, 0o600);
 }
 
 #[test]

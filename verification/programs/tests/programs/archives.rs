@@ -10,10 +10,11 @@ use std::{
 
 use rustix::{
     fs::{CWD, FileType, Mode, XattrFlags, makedev, mknodat, setxattr},
+    io::Errno,
     process::geteuid,
 };
 use verimount_scan::{Options, SourceTree, scan, scan_archive};
-use verimount_testkit::{go_on, noise, set_time, tools};
+use verimount_testkit::{go_on, noise, set_time, skip, tools};
 
 use self::described::described;
 
@@ -114,21 +115,7 @@ fn all_formats_of_gnu_tar_keep_the_tree() {
             1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
         set("security.capability", &capability);
-        // The owner, the user 1234, the group, a mask and others.
-        let list: [(u16, u16, u32); 5] = [
-            (1, 6, !0),
-            (2, 4, 1234),
-            (4, 4, !0),
-            (16, 4, !0),
-            (32, 4, !0),
-        ];
-        let mut value = vec![2, 0, 0, 0];
-        for (tag, permissions, id) in list {
-            value.extend(tag.to_le_bytes());
-            value.extend(permissions.to_le_bytes());
-            value.extend(id.to_le_bytes());
-        }
-        set("system.posix_acl_access", &value);
+        set("system.posix_acl_access", &access_list([6, 4, 4, 4, 4]));
     }
     let expected = directory(folder.path());
     for sparse in ["0.0", "0.1", "1.0"] {
@@ -141,6 +128,53 @@ fn all_formats_of_gnu_tar_keep_the_tree() {
             assert_same(&scanned(&archive), &expected);
         }
     }
+}
+
+/// The value of an access control list with these permissions of the owner, the user 1234, the group, a mask and others.
+fn access_list(permissions: [u16; 5]) -> Vec<u8> {
+    let mut value = vec![2, 0, 0, 0];
+    let entries = [(1_u16, !0), (2, 1234_u32), (4, !0), (16, !0), (32, !0)];
+    for ((tag, id), permissions) in entries.into_iter().zip(permissions) {
+        value.extend(tag.to_le_bytes());
+        value.extend(permissions.to_le_bytes());
+        value.extend(id.to_le_bytes());
+    }
+    value
+}
+
+/// libarchive writes what the group may do in the place of the mask, which is in the list.
+#[test]
+fn archives_of_bsdtar_keep_modes_and_lists() {
+    let Some(bsdtar) = tools::find("bsdtar") else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for (name, mode) in [("file", 0o600), ("program", 0o6711)] {
+        fs::write(folder.path().join(name), name).unwrap();
+        let permissions = fs::Permissions::from_mode(mode);
+        fs::set_permissions(folder.path().join(name), permissions).unwrap();
+    }
+    fs::create_dir(folder.path().join("directory")).unwrap();
+    for (name, attribute) in [
+        ("file", "system.posix_acl_access"),
+        ("program", "system.posix_acl_access"),
+        ("directory", "system.posix_acl_access"),
+        ("directory", "system.posix_acl_default"),
+    ] {
+        let list = access_list([7, 6, 0, 6, 1]);
+        let path = folder.path().join(name);
+        match setxattr(path, attribute, &list, XattrFlags::empty()) {
+            Err(Errno::OPNOTSUPP) => return skip("no access control lists here"),
+            set => set.unwrap(),
+        }
+    }
+    set_times(folder.path(), 1_500_000_000);
+    let mut archive = Command::new(bsdtar);
+    archive.args(["--create", "--format=pax", "--acls", "--xattrs"]);
+    archive.args(["--numeric-owner", "--file=-", "--directory"]);
+    let output = archive.arg(folder.path()).arg(".").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_same(&scanned(&output.stdout), &directory(folder.path()));
 }
 
 #[test]
