@@ -21,7 +21,7 @@ func main() {
 		if err := unpack(archive, directory); err != nil {
 			fmt.Printf("refused: %q\n", err.Error())
 		} else {
-			fmt.Println("unpacked")
+			fmt.Println("done")
 		}
 	}
 }

@@ -10,6 +10,6 @@ for line in sys.stdin:
     try:
         with tarfile.open(archive, "r:", errorlevel=2) as tar:
             tar.extractall(directory, numeric_owner=True, **options)
-        print("unpacked", flush=True)
+        print("done", flush=True)
     except Exception as error:
         print("refused:", repr(error).replace("\n", " "), flush=True)

@@ -4,7 +4,9 @@
 #![allow(clippy::disallowed_methods)]
 
 mod generate;
+mod lists;
 mod readers;
+mod running;
 mod tree;
 
 use std::{
@@ -12,6 +14,7 @@ use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::ExitCode,
+    thread,
 };
 
 use anyhow::{Result, bail, ensure};
@@ -39,7 +42,8 @@ const DESCRIBED: usize = 10;
 /// Check that tar archives are the same trees to Verimount, GNU tar, libarchive, Python and Go
 ///
 /// Each archive has members with random pairs of what formats have added to the header. Verimount must read the tree that the
-/// others unpack, or refuse the archive; it must accept what all others read alike. Needs root.
+/// others unpack, or refuse the archive; it must accept what all others read alike. As many archives have access control lists and
+/// are written by the others. Needs root.
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask archives")]
 struct Options {
@@ -70,7 +74,9 @@ fn run(options: &Options) -> Result<()> {
         report.check(seed, folder.path(), &mut readers)?;
     }
     report.print(&readers);
-    report.conclude()
+    report.conclude()?;
+    let seeds = options.seed..options.seed + options.count as u64;
+    lists::check(seeds, folder.path(), &report.kept)
 }
 
 /// What was found.
@@ -114,10 +120,7 @@ impl Report {
         let ours = scan_archive(File::open(&path)?, &path, &ScanOptions::default());
         let refusal = ours.as_ref().err().map(ToString::to_string);
         let ours = ours.ok().map(|tree| compared(&tree)).transpose()?;
-        let mut theirs = Vec::new();
-        for reader in readers {
-            theirs.push((reader.name, reader.read(&path)?));
-        }
+        let theirs = read_all(readers, &path)?;
         self.archives += 1;
         let first = theirs.first().and_then(|(_, tree)| tree.as_ref());
         let is_alike = first.is_some() && theirs.iter().all(|(_, tree)| tree.as_ref() == first);
@@ -132,7 +135,7 @@ impl Report {
                 if self.refused_alike <= DESCRIBED {
                     println!(
                         "seed {seed}, {}: read alike, but refused: {}",
-                        self.keep(seed, &bytes)?.display(),
+                        keep(&self.kept, &seed.to_string(), &bytes)?.display(),
                         reason.unwrap_or_default()
                     );
                 }
@@ -163,19 +166,11 @@ impl Report {
         };
         self.differ += 1;
         if self.differ <= DESCRIBED {
-            let kept = self.keep(seed, bytes)?;
+            let kept = keep(&self.kept, &seed.to_string(), bytes)?;
             println!("seed {seed}, {}: {name} has another tree", kept.display());
             print_difference(ours, tree);
         }
         Ok(())
-    }
-
-    /// Keeps an archive, and returns its path.
-    fn keep(&self, seed: u64, bytes: &[u8]) -> Result<PathBuf> {
-        fs::create_dir_all(&self.kept)?;
-        let kept = self.kept.join(format!("{seed}.tar"));
-        fs::write(&kept, bytes)?;
-        Ok(kept)
     }
 
     fn print(&self, readers: &[Reader]) {
@@ -215,6 +210,29 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// What each program unpacks of an archive; all at once, as most of the time passes while they start and end.
+fn read_all(readers: &mut [Reader], archive: &Path) -> Result<Vec<(&'static str, Option<Tree>)>> {
+    thread::scope(|scope| {
+        let read = |reader: &mut Reader| Ok((reader.name, reader.read(archive)?));
+        let threads = readers
+            .iter_mut()
+            .map(|reader| scope.spawn(move || read(reader)));
+        let threads: Vec<_> = threads.collect();
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("it does not panic"));
+        joined.collect()
+    })
+}
+
+/// Keeps an archive in a folder, and returns its path.
+fn keep(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let kept = folder.join(format!("{name}.tar"));
+    fs::write(&kept, bytes)?;
+    Ok(kept)
 }
 
 /// Prints what only one of two trees has.

@@ -2,16 +2,18 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::{Command, Stdio},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use verimount_support::{command, interrupt, workspace::root};
 use verimount_testkit::tools;
 
-use crate::tree::{Tree, of_directory};
+use crate::{
+    running::Running,
+    tree::{Tree, of_directory},
+};
 
 /// A program that unpacks archives.
 pub(crate) struct Reader {
@@ -25,12 +27,6 @@ enum Program {
     Once(PathBuf),
     /// One that unpacks what lines of its input name.
     Loop(Box<Running>),
-}
-
-struct Running {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
 }
 
 impl Reader {
@@ -52,17 +48,11 @@ impl Reader {
         let scripts = root().join("verification/archives/readers");
         if let Some(python) = tools::find("python3") {
             let mut python = Command::new(python);
-            add(
-                "Python",
-                Program::start(python.arg(scripts.join("extract.py")))?,
-            );
+            let python = python.arg(scripts.join("extract.py"));
+            add("Python", Program::Loop(Box::new(Running::start(python)?)));
         }
-        if let Some(go) = tools::find_optional("go") {
-            let program = folder.join("extract");
-            let mut build = Command::new(go);
-            build.args(["build", "-o"]).arg(&program);
-            command::run(build.arg(scripts.join("extract.go")))?;
-            add("Go", Program::start(&mut Command::new(program))?);
+        if let Some(mut go) = built_by_go(&scripts.join("extract.go"), folder)? {
+            add("Go", Program::Loop(Box::new(Running::start(&mut go)?)));
         }
         Ok(all)
     }
@@ -81,7 +71,11 @@ impl Reader {
                 let unpack = unpack.stdin(Stdio::null()).stderr(Stdio::null());
                 unpack.status()?.success()
             }
-            Program::Loop(running) => running.unpack(archive, &self.directory)?,
+            Program::Loop(running) => running.ask(&format!(
+                "{}\t{}",
+                archive.display(),
+                self.directory.display()
+            ))?,
         };
         interrupt::check()?;
         is_unpacked
@@ -90,37 +84,14 @@ impl Reader {
     }
 }
 
-impl Program {
-    fn start(command: &mut Command) -> Result<Self> {
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn()?;
-        let input = child.stdin.take().context("it has an input")?;
-        let output = child.stdout.take().context("it has an output")?;
-        let output = BufReader::new(output);
-        Ok(Self::Loop(Box::new(Running {
-            child,
-            input,
-            output,
-        })))
-    }
-}
-
-impl Running {
-    fn unpack(&mut self, archive: &Path, directory: &Path) -> Result<bool> {
-        writeln!(self.input, "{}\t{}", archive.display(), directory.display())?;
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        match line.split(':').next() {
-            Some("unpacked\n") => Ok(true),
-            Some("refused") => Ok(false),
-            _ => bail!("it ended: {:?}", self.child.wait()?),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A program in Go, compiled in `folder`; `None` if Go is not installed.
+pub(crate) fn built_by_go(script: &Path, folder: &Path) -> Result<Option<Command>> {
+    let Some(go) = tools::find_optional("go") else {
+        return Ok(None);
+    };
+    let program = folder.join(script.file_stem().unwrap_or_default());
+    let mut build = Command::new(go);
+    build.args(["build", "-o"]).arg(&program);
+    command::run(build.arg(script))?;
+    Ok(Some(Command::new(program)))
 }
