@@ -1,216 +1,352 @@
 //! The system calls that daemons make. What is not listed does not exist for them.
 
 use libc::{
-    SYS_accept, SYS_accept4, SYS_brk, SYS_capget, SYS_capset, SYS_chdir, SYS_clock_getres,
-    SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_close_range, SYS_connect,
-    SYS_copy_file_range, SYS_dup, SYS_dup3, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait,
-    SYS_epoll_pwait2, SYS_eventfd2, SYS_exit, SYS_exit_group, SYS_faccessat, SYS_faccessat2,
-    SYS_fadvise64, SYS_fallocate, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat, SYS_fcntl,
-    SYS_fdatasync, SYS_fgetxattr, SYS_flistxattr, SYS_flock, SYS_fremovexattr, SYS_fsetxattr,
-    SYS_fstat, SYS_fstatfs, SYS_fsync, SYS_ftruncate, SYS_futex, SYS_getcwd, SYS_getdents64,
-    SYS_getegid, SYS_geteuid, SYS_getgid, SYS_getgroups, SYS_getpeername, SYS_getpid, SYS_getppid,
-    SYS_getrandom, SYS_getrusage, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_gettimeofday,
-    SYS_getuid, SYS_getxattr, SYS_io_uring_enter, SYS_io_uring_register, SYS_io_uring_setup,
-    SYS_linkat, SYS_listxattr, SYS_lseek, SYS_madvise, SYS_membarrier, SYS_mkdirat, SYS_mknodat,
-    SYS_mremap, SYS_munmap, SYS_name_to_handle_at, SYS_nanosleep, SYS_newfstatat,
-    SYS_open_by_handle_at, SYS_openat, SYS_openat2, SYS_pipe2, SYS_ppoll, SYS_pread64, SYS_preadv,
-    SYS_preadv2, SYS_prlimit64, SYS_pselect6, SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_read,
-    SYS_readahead, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_recvmsg, SYS_removexattr,
-    SYS_renameat2, SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigpending,
-    SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigsuspend, SYS_rt_sigtimedwait,
-    SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_sched_yield, SYS_sendfile, SYS_sendmsg,
-    SYS_set_robust_list, SYS_set_tid_address, SYS_setfsgid, SYS_setfsuid, SYS_setgroups,
-    SYS_setsid, SYS_setsockopt, SYS_setxattr, SYS_shutdown, SYS_sigaltstack, SYS_splice,
-    SYS_statfs, SYS_statx, SYS_symlinkat, SYS_sync_file_range, SYS_syncfs, SYS_sysinfo, SYS_umask,
-    SYS_uname, SYS_unlinkat, SYS_utimensat, SYS_write, SYS_writev,
+    AF_INET, AF_INET6, CLONE_FS, CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS,
+    CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, CLONE_THREAD, PR_GET_NAME, PR_GET_SECUREBITS,
+    PR_SET_NAME, PR_SET_SECUREBITS, PROT_EXEC, SOCK_SEQPACKET, SOCK_STREAM, c_int,
 };
 
-/// `SYS_cachestat`, which libc does not name everywhere.
-const SYS_CACHESTAT: i64 = 451;
-/// `SYS_fchmodat2`.
-const SYS_FCHMODAT2: i64 = 452;
+use crate::{
+    Kind,
+    arguments::{
+        Arguments::{self, Free, Left, Only},
+        Condition::{Bits, Is, Null, OwnId},
+        Left::{Addresses, Attributes, Capabilities, Locked, LookedAt, Opened, Rings, Users},
+    },
+    filter::Needs,
+};
 
-/// What each daemon does: threads, memory, time, its own files.
-pub(crate) const ALL: &[i64] = &[
-    SYS_CACHESTAT,
-    SYS_brk,
-    SYS_chdir,
-    SYS_clock_getres,
-    SYS_clock_gettime,
-    SYS_clock_nanosleep,
-    SYS_close,
-    SYS_close_range,
-    SYS_copy_file_range,
-    SYS_dup,
-    SYS_dup3,
-    SYS_epoll_create1,
-    SYS_epoll_ctl,
-    SYS_epoll_pwait,
-    SYS_epoll_pwait2,
-    SYS_eventfd2,
-    SYS_exit,
-    SYS_exit_group,
-    SYS_faccessat,
-    SYS_faccessat2,
-    SYS_fadvise64,
-    SYS_fallocate,
-    SYS_fcntl,
-    SYS_fdatasync,
-    SYS_fgetxattr,
-    SYS_flock,
-    SYS_fstat,
-    SYS_fstatfs,
-    SYS_fsync,
-    SYS_ftruncate,
-    SYS_futex,
-    SYS_getcwd,
-    SYS_getdents64,
-    SYS_getegid,
-    SYS_geteuid,
-    SYS_getgid,
-    SYS_getgroups,
-    SYS_getpid,
-    SYS_getppid,
-    SYS_getrandom,
-    SYS_getrusage,
-    SYS_gettid,
-    SYS_gettimeofday,
-    SYS_getuid,
-    SYS_linkat,
-    SYS_lseek,
-    SYS_madvise,
-    SYS_membarrier,
-    SYS_mkdirat,
-    SYS_mremap,
-    SYS_munmap,
-    SYS_nanosleep,
-    SYS_newfstatat,
-    SYS_openat,
-    SYS_openat2,
-    SYS_pipe2,
-    SYS_ppoll,
-    SYS_pread64,
-    SYS_preadv,
-    SYS_preadv2,
-    SYS_prlimit64,
-    SYS_pselect6,
-    SYS_pwrite64,
-    SYS_pwritev,
-    SYS_pwritev2,
-    SYS_read,
-    SYS_readahead,
-    SYS_readlinkat,
-    SYS_readv,
-    SYS_recvfrom,
-    SYS_recvmsg,
-    SYS_renameat2,
-    SYS_restart_syscall,
-    SYS_rseq,
-    SYS_rt_sigaction,
-    SYS_rt_sigpending,
-    SYS_rt_sigprocmask,
-    SYS_rt_sigreturn,
-    SYS_rt_sigsuspend,
-    SYS_rt_sigtimedwait,
-    SYS_sched_getaffinity,
-    SYS_sched_setaffinity,
-    SYS_sched_yield,
-    SYS_sendfile,
-    SYS_sendmsg,
-    SYS_set_robust_list,
-    SYS_set_tid_address,
-    SYS_setsid,
-    SYS_sigaltstack,
-    SYS_splice,
-    SYS_statfs,
-    SYS_statx,
-    SYS_sync_file_range,
-    SYS_sysinfo,
-    SYS_umask,
-    SYS_uname,
-    SYS_unlinkat,
-    SYS_write,
-    SYS_writev,
+/// The numbers of system calls, and two that libc does not name everywhere.
+#[allow(non_upper_case_globals)]
+mod numbers {
+    pub(super) use libc::*;
+
+    pub(super) const SYS_cachestat: i64 = 451;
+    pub(super) const SYS_fchmodat2: i64 = 452;
+}
+
+/// A system call, as some daemons make it. Of several with the same number each allows what it says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call {
+    /// Its name in libc.
+    pub(crate) name: &'static str,
+    pub(crate) number: i64,
+    pub(crate) by: By,
+    pub(crate) arguments: Arguments,
+}
+
+/// Which daemons make a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum By {
+    /// Each, for its threads, memory, time and files.
+    Every,
+    /// A bridge, for its users.
+    Bridge,
+    /// An export, for a Unix socket that exists.
+    Export,
+    /// Whoever asks servers.
+    Network,
+    /// Whoever has `io_uring`.
+    IoUring,
+    /// An image whose files are kept in memory.
+    Resident,
+}
+
+impl By {
+    /// Whether a daemon with these needs is one of them.
+    pub(crate) fn includes(self, needs: Needs) -> bool {
+        match self {
+            Self::Every => true,
+            Self::Bridge => needs.kind == Kind::Bridge,
+            Self::Export => needs.kind == Kind::Export,
+            Self::Network => needs.network,
+            Self::IoUring => needs.io_uring,
+            Self::Resident => needs.resident,
+        }
+    }
+}
+
+/// The table of calls: none is listed without what its arguments may be.
+macro_rules! calls {
+    ($($by:ident { $($name:ident: $arguments:expr,)* })*) => {
+        &[$($(Call {
+            name: stringify!($name),
+            number: numbers::$name,
+            by: By::$by,
+            arguments: $arguments,
+        },)*)*]
+    };
+}
+
+/// The operations of `ioctl` that daemons use.
+const IOCTLS: &[c_int] = &[
+    // FUSE_DEV_IOC_CLONE, FUSE_DEV_IOC_BACKING_OPEN, FUSE_DEV_IOC_BACKING_CLOSE
+    0x8004_e500_u32.cast_signed(),
+    0x4010_e501,
+    0x4004_e502,
+    // FS_IOC_MEASURE_VERITY
+    0xc004_6686_u32.cast_signed(),
+    // FIONBIO
+    0x5421,
+    // TCGETS, by which a terminal is known
+    0x5401,
 ];
+
+/// `FS_IOC_SETFLAGS`, by which files in memory are sealed.
+const FS_IOC_SETFLAGS: c_int = 0x4008_6602;
+
+/// `PR_SET_IO_FLUSHER`; `PR_SET_VMA`, by which C libraries name memory; `PR_GET_AUXV`.
+const PR_SET_IO_FLUSHER: c_int = 57;
+const PR_SET_VMA: c_int = 0x5356_4d41;
+const PR_GET_AUXV: c_int = 0x4155_5856;
+
+/// The operations of `prctl` that daemons use.
+const PRCTLS: &[c_int] = &[
+    PR_GET_SECUREBITS,
+    PR_SET_NAME,
+    PR_GET_NAME,
+    PR_SET_IO_FLUSHER,
+    PR_SET_VMA,
+    PR_GET_AUXV,
+];
+
+/// Threads, and no processes; in no other namespace.
+const THREAD: Arguments = Only(&[&[Bits(
+    0,
+    CLONE_THREAD
+        | CLONE_NEWCGROUP
+        | CLONE_NEWIPC
+        | CLONE_NEWNET
+        | CLONE_NEWNS
+        | CLONE_NEWPID
+        | CLONE_NEWUSER
+        | CLONE_NEWUTS,
+    &[CLONE_THREAD],
+)]]);
+
+/// Of this process. 0 is not: for `kill` it is the group, with whoever has started the daemon.
+const OWN_ID: Arguments = Only(&[&[OwnId(0)]]);
+
+/// No memory that programs could be written to.
+const NO_PROGRAM: Arguments = Only(&[&[Bits(2, PROT_EXEC, &[0])]]);
+
+/// The type of a socket, without its flags.
+const SOCKET_TYPE: c_int = 0xf;
+
+/// The system calls of all daemons.
+pub(crate) const CALLS: &[Call] = calls! {
+    Every {
+        // Threads and this process.
+        SYS_clone: THREAD,
+        SYS_exit: Free,
+        SYS_exit_group: Free,
+        SYS_futex: Free,
+        SYS_getegid: Free,
+        SYS_geteuid: Free,
+        SYS_getgid: Free,
+        SYS_getgroups: Free,
+        SYS_getpid: Free,
+        SYS_getppid: Free,
+        SYS_getrusage: Free,
+        SYS_gettid: Free,
+        SYS_getuid: Free,
+        SYS_kill: OWN_ID,
+        SYS_membarrier: Free,
+        SYS_prctl: Only(&[&[Is(0, PRCTLS)]]),
+        SYS_prlimit64: Free,
+        SYS_restart_syscall: Free,
+        SYS_rseq: Free,
+        SYS_rt_sigaction: Free,
+        SYS_rt_sigpending: Free,
+        SYS_rt_sigprocmask: Free,
+        SYS_rt_sigreturn: Free,
+        SYS_rt_sigsuspend: Free,
+        SYS_rt_sigtimedwait: Free,
+        SYS_sched_getaffinity: Free,
+        SYS_sched_setaffinity: Free,
+        SYS_sched_yield: Free,
+        SYS_set_robust_list: Free,
+        SYS_set_tid_address: Free,
+        SYS_setsid: Free,
+        SYS_sigaltstack: Free,
+        SYS_sysinfo: Free,
+        SYS_tgkill: OWN_ID,
+        SYS_umask: Free,
+        SYS_uname: Free,
+        // Memory.
+        SYS_brk: Free,
+        SYS_getrandom: Free,
+        SYS_madvise: Free,
+        SYS_mmap: NO_PROGRAM,
+        SYS_mprotect: NO_PROGRAM,
+        SYS_mremap: Free,
+        SYS_munmap: Free,
+        // Time.
+        SYS_clock_getres: Free,
+        SYS_clock_gettime: Free,
+        SYS_clock_nanosleep: Free,
+        SYS_gettimeofday: Free,
+        SYS_nanosleep: Free,
+        // Descriptors. Each is this process's, however it came: what it is of was decided when it was opened.
+        SYS_cachestat: Free,
+        SYS_close: Free,
+        SYS_close_range: Free,
+        SYS_copy_file_range: Free,
+        SYS_dup: Free,
+        SYS_dup3: Free,
+        SYS_epoll_create1: Free,
+        SYS_epoll_ctl: Free,
+        SYS_epoll_pwait: Free,
+        SYS_epoll_pwait2: Free,
+        SYS_eventfd2: Free,
+        SYS_fadvise64: Free,
+        SYS_fallocate: Free,
+        SYS_fcntl: Free,
+        SYS_fdatasync: Free,
+        SYS_fgetxattr: Free,
+        SYS_flock: Left(Locked),
+        SYS_fstat: Free,
+        SYS_fstatfs: Free,
+        SYS_fsync: Free,
+        SYS_ftruncate: Free,
+        SYS_getdents64: Free,
+        SYS_ioctl: Only(&[&[Is(1, IOCTLS)]]),
+        SYS_lseek: Free,
+        SYS_pipe2: Free,
+        SYS_ppoll: Free,
+        SYS_pread64: Free,
+        SYS_preadv: Free,
+        SYS_preadv2: Free,
+        SYS_pselect6: Free,
+        SYS_pwrite64: Free,
+        SYS_pwritev: Free,
+        SYS_pwritev2: Free,
+        SYS_read: Free,
+        SYS_readahead: Free,
+        SYS_readv: Free,
+        SYS_recvfrom: Free,
+        SYS_recvmsg: Free,
+        SYS_sendfile: Free,
+        SYS_sendmsg: Left(Addresses),
+        // To where the socket is connected.
+        SYS_sendto: Only(&[&[Null(4)]]),
+        // Each is connected, and stays so: a pair of datagram sockets could be connected to others.
+        SYS_socketpair: Only(&[&[Bits(1, SOCKET_TYPE, &[SOCK_STREAM, SOCK_SEQPACKET])]]),
+        SYS_splice: Free,
+        SYS_sync_file_range: Free,
+        // Times of an open file: no path is looked up.
+        SYS_utimensat: Only(&[&[Null(1)]]),
+        SYS_write: Free,
+        SYS_writev: Free,
+        // Paths.
+        SYS_chdir: Left(LookedAt),
+        SYS_faccessat: Left(LookedAt),
+        SYS_faccessat2: Left(LookedAt),
+        SYS_getcwd: Free,
+        SYS_linkat: Left(Opened),
+        SYS_mkdirat: Left(Opened),
+        SYS_newfstatat: Left(LookedAt),
+        SYS_openat: Left(Opened),
+        SYS_openat2: Left(Opened),
+        SYS_readlinkat: Left(LookedAt),
+        SYS_renameat2: Left(Opened),
+        SYS_statfs: Left(LookedAt),
+        SYS_statx: Left(LookedAt),
+        SYS_unlinkat: Left(Opened),
+    }
+    Bridge {
+        SYS_capget: Left(Capabilities),
+        SYS_capset: Left(Capabilities),
+        SYS_fchmod: Free,
+        SYS_fchmodat: Left(Attributes),
+        SYS_fchmodat2: Left(Attributes),
+        SYS_fchown: Free,
+        SYS_fchownat: Left(Attributes),
+        SYS_flistxattr: Free,
+        SYS_fremovexattr: Free,
+        SYS_fsetxattr: Free,
+        SYS_getxattr: Left(Attributes),
+        SYS_listxattr: Left(Attributes),
+        SYS_mknodat: Left(Opened),
+        SYS_name_to_handle_at: Left(LookedAt),
+        SYS_open_by_handle_at: Left(Opened),
+        // Rights of one thread, which do not follow its user.
+        SYS_prctl: Only(&[&[Is(0, &[PR_SET_SECUREBITS])]]),
+        SYS_removexattr: Left(Attributes),
+        SYS_setfsgid: Left(Users),
+        SYS_setfsuid: Left(Users),
+        SYS_setgroups: Left(Users),
+        SYS_setxattr: Left(Attributes),
+        SYS_symlinkat: Left(Opened),
+        SYS_syncfs: Free,
+        // A umask of one thread.
+        SYS_unshare: Only(&[&[Is(0, &[CLONE_FS])]]),
+        SYS_utimensat: Left(Attributes),
+    }
+    Export {
+        SYS_accept: Free,
+        SYS_accept4: Free,
+        SYS_getpeername: Free,
+        SYS_getsockname: Free,
+        SYS_getsockopt: Free,
+        SYS_setsockopt: Free,
+        SYS_shutdown: Free,
+    }
+    Network {
+        SYS_connect: Left(Addresses),
+        SYS_getpeername: Free,
+        SYS_getsockname: Free,
+        SYS_getsockopt: Free,
+        SYS_setsockopt: Free,
+        SYS_shutdown: Free,
+        // Names are looked up by the helper.
+        SYS_socket: Only(&[&[
+            Is(0, &[AF_INET, AF_INET6]),
+            Bits(1, SOCKET_TYPE, &[SOCK_STREAM]),
+        ]]),
+    }
+    IoUring {
+        SYS_io_uring_enter: Left(Rings),
+        SYS_io_uring_register: Left(Rings),
+        SYS_io_uring_setup: Left(Rings),
+    }
+    Resident {
+        SYS_ioctl: Only(&[&[Is(1, &[FS_IOC_SETFLAGS])]]),
+    }
+};
 
 /// Those of this architecture that newer ones do not have, as C libraries still make them.
 #[cfg(target_arch = "x86_64")]
-pub(crate) const OLD: &[i64] = &[
-    libc::SYS_access,
-    libc::SYS_arch_prctl,
-    libc::SYS_dup2,
-    libc::SYS_epoll_create,
-    libc::SYS_epoll_wait,
-    libc::SYS_getrlimit,
-    libc::SYS_lstat,
-    libc::SYS_mkdir,
-    libc::SYS_open,
-    libc::SYS_pipe,
-    libc::SYS_poll,
-    libc::SYS_readlink,
-    libc::SYS_rename,
-    libc::SYS_rmdir,
-    libc::SYS_select,
-    libc::SYS_setrlimit,
-    libc::SYS_stat,
-    libc::SYS_time,
-    libc::SYS_unlink,
-];
+pub(crate) const OLD: &[Call] = calls! {
+    Every {
+        SYS_access: Left(LookedAt),
+        SYS_arch_prctl: Free,
+        SYS_dup2: Free,
+        SYS_epoll_create: Free,
+        SYS_epoll_wait: Free,
+        SYS_getrlimit: Free,
+        SYS_lstat: Left(LookedAt),
+        SYS_mkdir: Left(Opened),
+        SYS_open: Left(Opened),
+        SYS_pipe: Free,
+        SYS_poll: Free,
+        SYS_readlink: Left(LookedAt),
+        SYS_rename: Left(Opened),
+        SYS_rmdir: Left(Opened),
+        SYS_select: Free,
+        SYS_setrlimit: Free,
+        SYS_stat: Left(LookedAt),
+        SYS_time: Free,
+        SYS_unlink: Left(Opened),
+    }
+};
 /// Those of this architecture that newer ones do not have: none.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) const OLD: &[i64] = &[];
+pub(crate) const OLD: &[Call] = &[];
 
-/// What a bridge does besides, for its users.
-pub(crate) const BRIDGE: &[i64] = &[
-    SYS_FCHMODAT2,
-    SYS_capget,
-    SYS_capset,
-    SYS_fchmod,
-    SYS_fchmodat,
-    SYS_fchown,
-    SYS_fchownat,
-    SYS_flistxattr,
-    SYS_fremovexattr,
-    SYS_fsetxattr,
-    SYS_getxattr,
-    SYS_listxattr,
-    SYS_mknodat,
-    SYS_name_to_handle_at,
-    SYS_open_by_handle_at,
-    SYS_removexattr,
-    SYS_setfsgid,
-    SYS_setfsuid,
-    SYS_setgroups,
-    SYS_setxattr,
-    SYS_symlinkat,
-    SYS_syncfs,
-    SYS_utimensat,
-];
-
-/// What serving a Unix socket takes that exists.
-pub(crate) const EXPORT: &[i64] = &[
-    SYS_accept,
-    SYS_accept4,
-    SYS_getpeername,
-    SYS_getsockname,
-    SYS_getsockopt,
-    SYS_setsockopt,
-    SYS_shutdown,
-];
-
-/// What connections to servers take.
-pub(crate) const NETWORK: &[i64] = &[
-    SYS_connect,
-    SYS_getpeername,
-    SYS_getsockname,
-    SYS_getsockopt,
-    SYS_setsockopt,
-    SYS_shutdown,
-];
-
-/// What `io_uring` takes.
-pub(crate) const IO_URING: &[i64] = &[
-    SYS_io_uring_enter,
-    SYS_io_uring_register,
-    SYS_io_uring_setup,
-];
+/// What C libraries try, and can do without: it fails.
+pub(crate) const TRIED_IN_VAIN: &[Call] = calls! {
+    Every {
+        SYS_clone3: Free,
+    }
+};

@@ -7,6 +7,7 @@
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
+mod arguments;
 mod calls;
 mod capabilities;
 mod filter;

@@ -6,7 +6,8 @@ use std::{
 use rustix::thread::CapabilitySet;
 
 use crate::{
-    Held, Kind, capabilities, filter,
+    Held, Kind, capabilities,
+    filter::{self, Needs},
     held::hold,
     landlock::{self, Landlocked},
 };
@@ -29,12 +30,9 @@ pub enum FileRights {
 #[derive(Debug)]
 #[must_use]
 pub struct Sandbox {
-    kind: Kind,
+    needs: Needs,
     files: BTreeMap<PathBuf, FileRights>,
-    network: bool,
-    io_uring: bool,
     files_of_others: bool,
-    resident: bool,
 }
 
 impl Sandbox {
@@ -49,12 +47,14 @@ impl Sandbox {
             ("/dev/null", FileRights::Write),
         ];
         Self {
-            kind,
+            needs: Needs {
+                kind,
+                network: false,
+                io_uring: false,
+                resident: false,
+            },
             files: files.map(|(path, rights)| (path.into(), rights)).into(),
-            network: false,
-            io_uring: false,
             files_of_others: false,
-            resident: false,
         }
     }
 
@@ -67,12 +67,12 @@ impl Sandbox {
 
     /// Keeps the network.
     pub fn allow_network(&mut self) {
-        self.network = true;
+        self.needs.network = true;
     }
 
     /// Keeps `io_uring`, which reaches more than the filter of system calls can see.
     pub fn allow_io_uring(&mut self) {
-        self.io_uring = true;
+        self.needs.io_uring = true;
     }
 
     /// Keeps root's right to write files of others, of those that are kept to be written.
@@ -84,14 +84,14 @@ impl Sandbox {
     /// sealed against writing.
     pub fn allow_resident(&mut self, path: impl AsRef<Path>) {
         self.allow(path, FileRights::Mirror);
-        self.resident = true;
+        self.needs.resident = true;
     }
 
     /// The capabilities that it keeps beyond those of its kind.
     fn further(&self) -> CapabilitySet {
         let further = [
             (self.files_of_others, capabilities::FILES_OF_OTHERS),
-            (self.resident, capabilities::RESIDENT),
+            (self.needs.resident, capabilities::RESIDENT),
         ];
         let kept = further.into_iter().filter(|(is_kept, _)| *is_kept);
         kept.map(|(_, capabilities)| capabilities).collect()
@@ -101,16 +101,17 @@ impl Sandbox {
     /// what does not hold, with the reasons.
     pub fn enter(&self) -> Vec<String> {
         let mut missing = Vec::new();
-        let capabilities = capabilities::keep(self.kind, self.further()).unwrap_or_else(|error| {
-            missing.push(format!("it keeps all capabilities: {error}"));
-            capabilities::names()
-        });
+        let capabilities =
+            capabilities::keep(self.needs.kind, self.further()).unwrap_or_else(|error| {
+                missing.push(format!("it keeps all capabilities: {error}"));
+                capabilities::names()
+            });
         let Landlocked { version, files } = self.hold_files().unwrap_or_else(|reason| {
             missing.push(format!("files are open to it: {reason}"));
             Landlocked::default()
         });
         // Last, as it takes the calls that the others make.
-        let filtered = filter::enter(self.kind, self.network, self.io_uring, self.resident);
+        let filtered = filter::enter(self.needs);
         if let Err(error) = &filtered {
             missing.push(format!("all system calls are open to it: {error}"));
         }
@@ -118,7 +119,7 @@ impl Sandbox {
             landlock: version,
             files,
             system_calls: filtered.is_ok(),
-            network: self.network,
+            network: self.needs.network,
             capabilities,
         });
         missing
@@ -126,9 +127,9 @@ impl Sandbox {
 
     /// What Landlock holds back, or why it does not hold files.
     fn hold_files(&self) -> Result<Landlocked, String> {
-        let takes_files = landlock::takes_files(self.kind);
+        let takes_files = landlock::takes_files(self.needs.kind);
         let files = takes_files.then_some(&self.files);
-        match landlock::enter(files, self.network) {
+        match landlock::enter(files, self.needs.network) {
             Ok(held) if held.files => Ok(held),
             Ok(_) if takes_files => {
                 Err("this kernel has no Landlock, or it is switched off".to_owned())
