@@ -43,10 +43,14 @@ pub(crate) enum Left {
 pub(crate) enum Condition {
     /// Any of these numbers.
     Is(u8, &'static [c_int]),
+    /// A number from 0 to this one.
+    UpTo(u8, c_int),
     /// Any of these, of the bits in the mask.
     Bits(u8, c_int, &'static [c_int]),
     /// The id of this process.
     OwnId(u8),
+    /// Neither that nor 0, which stands for the thread itself.
+    OtherId(u8),
     /// No address.
     Null(u8),
 }
@@ -91,11 +95,16 @@ impl Condition {
         };
         let (argument, width, ways): (_, _, Vec<Vec<_>>) = match self {
             Self::Is(argument, values) => (argument, Width::Dword, any(values, Compare::Eq)),
+            Self::UpTo(argument, most) => (argument, Width::Dword, any(&[most], Compare::Le)),
             Self::Bits(argument, mask, values) => {
                 let compare = Compare::MaskedEq(bits(mask));
                 (argument, Width::Dword, any(values, compare))
             }
             Self::OwnId(argument) => (argument, Width::Dword, vec![vec![(Compare::Eq, own)]]),
+            Self::OtherId(argument) => {
+                let neither = vec![(Compare::Ne, 0), (Compare::Ne, own)];
+                (argument, Width::Dword, vec![neither])
+            }
             Self::Null(argument) => (argument, Width::Qword, any(&[0], Compare::Eq)),
         };
         let condition =

@@ -1,16 +1,22 @@
 //! The system calls that daemons make. What is not listed does not exist for them.
 
 use libc::{
-    AF_INET, AF_INET6, CLONE_FS, CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS,
-    CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, CLONE_THREAD, PR_GET_NAME, PR_GET_SECUREBITS,
-    PR_SET_NAME, PR_SET_SECUREBITS, PROT_EXEC, SOCK_SEQPACKET, SOCK_STREAM, c_int,
+    AF_INET, AF_INET6, AF_UNIX, CLOCK_TAI, CLONE_FS, CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET,
+    CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS, CLONE_THREAD, F_DUPFD, F_DUPFD_CLOEXEC,
+    F_GETFD, F_GETFL, F_GETLEASE, F_RDLCK, F_SETFD, F_SETFL, F_SETLEASE, F_UNLCK, F_WRLCK,
+    FUTEX_CLOCK_REALTIME, FUTEX_CMP_REQUEUE, FUTEX_PRIVATE_FLAG, FUTEX_REQUEUE, FUTEX_WAIT,
+    FUTEX_WAIT_BITSET, FUTEX_WAKE, FUTEX_WAKE_BITSET, FUTEX_WAKE_OP, IPPROTO_TCP, MADV_DODUMP,
+    MADV_DONTDUMP, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE, O_ASYNC, PR_GET_NAME,
+    PR_GET_SECUREBITS, PR_SET_NAME, PR_SET_SECUREBITS, PROT_EXEC, SIGURG, SOCK_SEQPACKET,
+    SOCK_STREAM, c_int,
 };
 
 use crate::{
     Kind,
     arguments::{
         Arguments::{self, Free, Left, Only},
-        Condition::{Bits, Is, Null, OwnId},
+        Case,
+        Condition::{Bits, Is, Null, OtherId, OwnId, UpTo},
         Left::{Addresses, Attributes, Capabilities, Locked, LookedAt, Opened, Rings, Users},
     },
     filter::Needs,
@@ -127,8 +133,56 @@ const THREAD: Arguments = Only(&[&[Bits(
 /// Of this process. 0 is not: for `kill` it is the group, with whoever has started the daemon.
 const OWN_ID: Arguments = Only(&[&[OwnId(0)]]);
 
+/// Of this process or of the calling thread. Limits of others would end them; their processors would slow them down.
+const OWN_ID_OR_0: Arguments = Only(&[&[OwnId(0)], &[Is(0, &[0])]]);
+
+/// A clock of the machine, or this process's own: those of others have negative numbers, which their ids are made into.
+const CLOCK: Arguments = Only(&[&[UpTo(0, CLOCK_TAI)]]);
+
 /// No memory that programs could be written to.
 const NO_PROGRAM: Arguments = Only(&[&[Bits(2, PROT_EXEC, &[0])]]);
+
+/// The thread guards of newer C libraries, which libc does not name.
+const MADV_GUARD_INSTALL: c_int = 102;
+const MADV_GUARD_REMOVE: c_int = 103;
+
+/// What allocators and threads' stacks take. By MADV_HWPOISON root would take memory from all who share it.
+const ADVICE: Arguments = Only(&[
+    &[UpTo(2, MADV_DONTNEED)],
+    &[Is(
+        2,
+        &[
+            MADV_FREE,
+            MADV_HUGEPAGE,
+            MADV_NOHUGEPAGE,
+            MADV_DONTDUMP,
+            MADV_DODUMP,
+            MADV_GUARD_INSTALL,
+            MADV_GUARD_REMOVE,
+        ],
+    )],
+]);
+
+/// Those without priorities: these raise a thread's whose id is in memory. The most frequent ones first.
+const FUTEXES: Arguments = Only(&[&[Bits(
+    1,
+    !(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME),
+    &[
+        FUTEX_WAIT_BITSET,
+        FUTEX_WAKE,
+        FUTEX_WAIT,
+        FUTEX_REQUEUE,
+        FUTEX_CMP_REQUEUE,
+        FUTEX_WAKE_OP,
+        FUTEX_WAKE_BITSET,
+    ],
+)]]);
+
+/// `F_SETSIG` (`asm-generic/fcntl.h`).
+const F_SETSIG: c_int = 10;
+
+/// The signal that asks for the release of a lease, which comes to this process, and is ignored.
+const LEASE_SIGNAL: Case = &[Is(1, &[F_SETSIG]), Is(2, &[SIGURG])];
 
 /// The type of a socket, without its flags.
 const SOCKET_TYPE: c_int = 0xf;
@@ -140,7 +194,7 @@ pub(crate) const CALLS: &[Call] = calls! {
         SYS_clone: THREAD,
         SYS_exit: Free,
         SYS_exit_group: Free,
-        SYS_futex: Free,
+        SYS_futex: FUTEXES,
         SYS_getegid: Free,
         SYS_geteuid: Free,
         SYS_getgid: Free,
@@ -153,7 +207,7 @@ pub(crate) const CALLS: &[Call] = calls! {
         SYS_kill: OWN_ID,
         SYS_membarrier: Free,
         SYS_prctl: Only(&[&[Is(0, PRCTLS)]]),
-        SYS_prlimit64: Free,
+        SYS_prlimit64: OWN_ID_OR_0,
         SYS_restart_syscall: Free,
         SYS_rseq: Free,
         SYS_rt_sigaction: Free,
@@ -162,8 +216,8 @@ pub(crate) const CALLS: &[Call] = calls! {
         SYS_rt_sigreturn: Free,
         SYS_rt_sigsuspend: Free,
         SYS_rt_sigtimedwait: Free,
-        SYS_sched_getaffinity: Free,
-        SYS_sched_setaffinity: Free,
+        SYS_sched_getaffinity: OWN_ID_OR_0,
+        SYS_sched_setaffinity: OWN_ID_OR_0,
         SYS_sched_yield: Free,
         SYS_set_robust_list: Free,
         SYS_set_tid_address: Free,
@@ -176,15 +230,15 @@ pub(crate) const CALLS: &[Call] = calls! {
         // Memory.
         SYS_brk: Free,
         SYS_getrandom: Free,
-        SYS_madvise: Free,
+        SYS_madvise: ADVICE,
         SYS_mmap: NO_PROGRAM,
         SYS_mprotect: NO_PROGRAM,
         SYS_mremap: Free,
         SYS_munmap: Free,
         // Time.
-        SYS_clock_getres: Free,
-        SYS_clock_gettime: Free,
-        SYS_clock_nanosleep: Free,
+        SYS_clock_getres: CLOCK,
+        SYS_clock_gettime: CLOCK,
+        SYS_clock_nanosleep: CLOCK,
         SYS_gettimeofday: Free,
         SYS_nanosleep: Free,
         // Descriptors. Each is this process's, however it came: what it is of was decided when it was opened.
@@ -201,7 +255,11 @@ pub(crate) const CALLS: &[Call] = calls! {
         SYS_eventfd2: Free,
         SYS_fadvise64: Free,
         SYS_fallocate: Free,
-        SYS_fcntl: Free,
+        // Nobody gets signals for what happens to it.
+        SYS_fcntl: Only(&[
+            &[Is(1, &[F_DUPFD_CLOEXEC, F_DUPFD, F_GETFD, F_SETFD, F_GETFL])],
+            &[Is(1, &[F_SETFL]), Bits(2, O_ASYNC, &[0])],
+        ]),
         SYS_fdatasync: Free,
         SYS_fgetxattr: Free,
         SYS_flock: Left(Locked),
@@ -231,7 +289,10 @@ pub(crate) const CALLS: &[Call] = calls! {
         // To where the socket is connected.
         SYS_sendto: Only(&[&[Null(4)]]),
         // Each is connected, and stays so: a pair of datagram sockets could be connected to others.
-        SYS_socketpair: Only(&[&[Bits(1, SOCKET_TYPE, &[SOCK_STREAM, SOCK_SEQPACKET])]]),
+        SYS_socketpair: Only(&[&[
+            Is(0, &[AF_UNIX]),
+            Bits(1, SOCKET_TYPE, &[SOCK_STREAM, SOCK_SEQPACKET]),
+        ]]),
         SYS_splice: Free,
         SYS_sync_file_range: Free,
         // Times of an open file: no path is looked up.
@@ -262,6 +323,8 @@ pub(crate) const CALLS: &[Call] = calls! {
         SYS_fchmodat2: Left(Attributes),
         SYS_fchown: Free,
         SYS_fchownat: Left(Attributes),
+        // Whether anybody has a file open for writing.
+        SYS_fcntl: Only(&[LEASE_SIGNAL, &[Is(1, &[F_SETLEASE]), Is(2, &[F_RDLCK, F_UNLCK])]]),
         SYS_flistxattr: Free,
         SYS_fremovexattr: Free,
         SYS_fsetxattr: Free,
@@ -299,10 +362,11 @@ pub(crate) const CALLS: &[Call] = calls! {
         SYS_getsockopt: Free,
         SYS_setsockopt: Free,
         SYS_shutdown: Free,
-        // Names are looked up by the helper.
+        // By TCP. Names are looked up by the helper.
         SYS_socket: Only(&[&[
             Is(0, &[AF_INET, AF_INET6]),
             Bits(1, SOCKET_TYPE, &[SOCK_STREAM]),
+            Is(2, &[0, IPPROTO_TCP]),
         ]]),
     }
     IoUring {
@@ -311,6 +375,12 @@ pub(crate) const CALLS: &[Call] = calls! {
         SYS_io_uring_setup: Left(Rings),
     }
     Resident {
+        // Whether anybody else has a new file open.
+        SYS_fcntl: Only(&[
+            LEASE_SIGNAL,
+            &[Is(1, &[F_GETLEASE])],
+            &[Is(1, &[F_SETLEASE]), Is(2, &[F_WRLCK, F_UNLCK])],
+        ]),
         SYS_ioctl: Only(&[&[Is(1, &[FS_IOC_SETFLAGS])]]),
     }
 };
@@ -348,5 +418,7 @@ pub(crate) const OLD: &[Call] = &[];
 pub(crate) const TRIED_IN_VAIN: &[Call] = calls! {
     Every {
         SYS_clone3: Free,
+        // glibc asks where each thread may run when it asks for the thread's stack.
+        SYS_sched_getaffinity: Only(&[&[OtherId(0)]]),
     }
 };
