@@ -95,3 +95,7 @@ fn rules(calls: &[Call], needs: Needs, own: u32) -> Result<Rules, BackendError> 
     rules.extend(free.into_iter().map(|number| (number, Vec::new())));
     Ok(rules)
 }
+
+// The numbers in them are of this architecture.
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
