@@ -16,6 +16,8 @@ mod kind;
 mod landlock;
 mod sandbox;
 
+#[doc(hidden)]
+pub use calls::decided_calls;
 pub use held::{Held, held};
 pub use kind::Kind;
 pub use sandbox::{FileRights, Sandbox};

@@ -14,15 +14,16 @@ use crate::thread::{
 };
 
 /// A system call that a daemon has no reason to make.
-pub struct Attempt {
+pub struct Attempt<'a> {
     /// What it would do.
     pub name: &'static str,
-    number: c_long,
-    arguments: [Argument; 6],
+    /// The number of the call.
+    pub number: c_long,
+    arguments: [Argument<'a>; 6],
 }
 
-impl Attempt {
-    fn new(name: &'static str, number: c_long, first: &[Argument]) -> Self {
+impl<'a> Attempt<'a> {
+    pub(crate) fn new(name: &'static str, number: c_long, first: &[Argument<'a>]) -> Self {
         let mut arguments = [Number(0); 6];
         arguments[..first.len()].copy_from_slice(first);
         Self {
@@ -62,7 +63,7 @@ impl Attempt {
 }
 
 /// What no daemon may do.
-pub fn never() -> Vec<Attempt> {
+pub fn never() -> Vec<Attempt<'static>> {
     let number = |value: i32| Number(value.into());
     vec![
         Attempt::open("/etc/passwd", "read /etc/passwd", O_RDONLY),
@@ -144,7 +145,7 @@ pub fn never() -> Vec<Attempt> {
 }
 
 /// What only a daemon may do whose content is on other machines.
-pub fn network() -> Vec<Attempt> {
+pub fn network() -> Vec<Attempt<'static>> {
     vec![
         Attempt::socket("reach servers by IPv4", AF_INET, SOCK_STREAM),
         Attempt::socket("reach servers by IPv6", AF_INET6, SOCK_STREAM),
@@ -152,7 +153,7 @@ pub fn network() -> Vec<Attempt> {
 }
 
 /// What only a daemon may do that acts for its users.
-pub fn for_users() -> Vec<Attempt> {
+pub fn for_users() -> Vec<Attempt<'static>> {
     vec![
         Attempt::new("act as another user", libc::SYS_setfsuid, &[Number(65_534)]),
         Attempt::new(

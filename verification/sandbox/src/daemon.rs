@@ -22,7 +22,7 @@ use verimount_testkit::{HttpServer, eventually, root_passes_through_or_skip};
 use crate::kernel::Kernel;
 
 /// The user `nobody`.
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 
 /// What a daemon serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,7 +238,7 @@ pub enum User {
 
 impl User {
     /// Makes a command run as this user.
-    fn becomes(self, command: &mut Command) {
+    pub(crate) fn becomes(self, command: &mut Command) {
         if self == Self::Nobody {
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -268,6 +268,20 @@ impl Daemon {
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status:?}: {}", self.said());
         assert!(is_unmounted(&world.path("mnt")));
+    }
+}
+
+impl World {
+    /// Removes the mount that a daemon has left which was killed.
+    ///
+    /// # Panics
+    /// If it remains.
+    pub fn unmount(&self) {
+        let mount_point = self.path("mnt");
+        if !is_unmounted(&mount_point) {
+            let unmounted = Command::new("umount").arg(&mount_point).status();
+            assert!(unmounted.unwrap().success());
+        }
     }
 }
 

@@ -6,5 +6,8 @@
 
 pub mod attempt;
 pub mod daemon;
+pub mod foreign;
 pub mod kernel;
+pub mod tally;
 pub mod thread;
+pub mod victim;

@@ -7,6 +7,7 @@ use nix::{
     libc::user_regs_struct,
     sys::{
         ptrace::{self, Options},
+        signal::Signal,
         wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::Pid,
@@ -18,13 +19,21 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// Where texts are put below a thread's stack, beyond what functions use without a frame.
 const SCRATCH: u64 = 8192;
 
+/// The instruction `int $0x80`, by which programs of 32 bits make system calls.
+const INT_80: [u8; 2] = [0xcd, 0x80];
+
+/// The room for each argument there.
+const ROOM: u64 = 256;
+
 /// An argument of a system call.
 #[derive(Debug, Clone, Copy)]
-pub enum Argument {
+pub enum Argument<'a> {
     /// A number.
     Number(i64),
     /// The address of a text that ends with a zero.
-    Text(&'static str),
+    Text(&'a str),
+    /// The address of bytes that zeros follow.
+    Bytes(&'a [u8]),
     /// The address of zeros.
     Zeros,
 }
@@ -65,7 +74,7 @@ impl Stopped {
     ///
     /// # Panics
     /// If the thread ends by that.
-    pub fn call(&self, number: c_long, arguments: [Argument; 6]) -> io::Result<i64> {
+    pub fn call(&self, number: c_long, arguments: [Argument<'_>; 6]) -> io::Result<i64> {
         let mut registers = self.registers;
         registers.rip = self.instruction();
         registers.rax = number.cast_unsigned();
@@ -94,6 +103,48 @@ impl Stopped {
         }
     }
 
+    /// Makes the thread make a system call as programs of 32 bits do, and returns what it returns.
+    ///
+    /// # Errors
+    /// How the process was stopped or ended instead.
+    ///
+    /// # Panics
+    /// If the thread cannot be made to try.
+    pub fn call_by_int_80(
+        &self,
+        number: c_long,
+        [first, second]: [i64; 2],
+    ) -> Result<i64, WaitStatus> {
+        let mut registers = self.registers;
+        registers.rip = self.instruction();
+        let place = registers.rip as ptrace::AddressType;
+        let before = ptrace::read(self.thread, place).unwrap();
+        let mut changed = before.to_ne_bytes();
+        changed[..INT_80.len()].copy_from_slice(&INT_80);
+        ptrace::write(self.thread, place, c_long::from_ne_bytes(changed)).unwrap();
+        registers.rax = number.cast_unsigned();
+        registers.orig_rax = u64::MAX;
+        (registers.rbx, registers.rcx) = (first.cast_unsigned(), second.cast_unsigned());
+        ptrace::setregs(self.thread, registers).unwrap();
+        for _ in ["entry", "exit"] {
+            ptrace::syscall(self.thread, None).unwrap();
+            match status(self.thread) {
+                WaitStatus::PtraceSyscall(_) => {}
+                other => return Err(other),
+            }
+        }
+        let returned = ptrace::getregs(self.thread).unwrap().rax.cast_signed();
+        ptrace::write(self.thread, place, before).unwrap();
+        // A filter ends a process only behind the call.
+        ptrace::step(self.thread, None).unwrap();
+        match status(self.thread) {
+            WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+            other => return Err(other),
+        }
+        self.restore();
+        Ok(returned)
+    }
+
     /// Brings the thread back to where it was stopped: behind a system call that the kernel begins again.
     fn restore(&self) {
         ptrace::setregs(self.thread, self.registers).unwrap();
@@ -114,17 +165,31 @@ impl Stopped {
         address
     }
 
+    /// The address where an argument is put.
+    fn place(&self, index: u64) -> u64 {
+        (self.registers.rsp - SCRATCH + index * ROOM) & !15
+    }
+
+    /// What is now where an argument of the last call was put.
+    ///
+    /// # Panics
+    /// If it cannot be read.
+    pub fn placed_bytes(&self, index: u64) -> Vec<u8> {
+        let places = (self.place(index)..).step_by(8).take(ROOM as usize / 8);
+        let words = places.map(|at| ptrace::read(self.thread, at as ptrace::AddressType).unwrap());
+        words.flat_map(c_long::to_ne_bytes).collect()
+    }
+
     /// An argument, after its text was put where the thread does not use its stack.
-    fn placed(&self, argument: Argument, index: u64) -> u64 {
-        const MOST: u64 = 256;
-        let address = (self.registers.rsp - SCRATCH + index * MOST) & !15;
-        let text = match argument {
+    fn placed(&self, argument: Argument<'_>, index: u64) -> u64 {
+        let address = self.place(index);
+        let mut bytes = match argument {
             Argument::Number(number) => return number.cast_unsigned(),
-            Argument::Text(text) => text,
-            Argument::Zeros => "",
+            Argument::Text(text) => text.as_bytes().to_vec(),
+            Argument::Bytes(bytes) => bytes.to_vec(),
+            Argument::Zeros => Vec::new(),
         };
-        let mut bytes = text.as_bytes().to_vec();
-        bytes.resize(MOST as usize, 0);
+        bytes.resize(ROOM as usize, 0);
         for (word, at) in bytes.chunks_exact(8).zip((address..).step_by(8)) {
             let word = c_long::from_ne_bytes(word.try_into().unwrap());
             ptrace::write(self.thread, at as ptrace::AddressType, word).unwrap();
@@ -144,12 +209,19 @@ impl Drop for Stopped {
 /// # Panics
 /// If it has ended.
 pub(crate) fn wait(thread: Pid) -> WaitStatus {
+    match status(thread) {
+        status @ (WaitStatus::Exited(..) | WaitStatus::Signaled(..)) => {
+            panic!("the thread has ended: {status:?}")
+        }
+        status => status,
+    }
+}
+
+/// Waits until a traced thread has stopped or ended.
+fn status(thread: Pid) -> WaitStatus {
     loop {
         match waitpid(thread, Some(WaitPidFlag::__WALL)) {
             Err(Errno::EINTR) => {}
-            Ok(status @ (WaitStatus::Exited(..) | WaitStatus::Signaled(..))) => {
-                panic!("the thread has ended: {status:?}")
-            }
             status => return status.unwrap(),
         }
     }
