@@ -431,3 +431,35 @@ pub fn decided_calls() -> impl Iterator<Item = (&'static str, i64)> {
     let decided = all.filter(|call| matches!(call.arguments, Only(_) | Left(Opened)));
     decided.map(|call| (call.name, call.number))
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        fs,
+    };
+
+    use super::*;
+
+    const PAGE: &str = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/threat-model/sandbox.md"
+    );
+
+    #[test]
+    fn what_is_left_is_in_the_table_of_the_documentation() {
+        let page = fs::read_to_string(PAGE).unwrap();
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+        let calls = rows.filter_map(|row| row.split_once('`'));
+        let documented: BTreeSet<BTreeSet<_>> =
+            calls.map(|(names, _)| names.split(' ').collect()).collect();
+        let mut left: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for call in CALLS.iter().chain(OLD) {
+            if let Left(what) = call.arguments {
+                let name = call.name.strip_prefix("SYS_").unwrap();
+                left.entry(what).or_default().insert(name);
+            }
+        }
+        assert_eq!(documented, left.into_values().collect());
+    }
+}
