@@ -11,6 +11,7 @@ use crate::{
     model::claim,
     place::Place,
     seal_search::{look_for_note, look_for_seal},
+    trust::Trust,
 };
 
 /// What a file says of itself. Nothing of it is verified.
@@ -74,7 +75,7 @@ where
     Error: From<L::Error>,
 {
     let location = location.try_into()?;
-    let options = &options.for_content(&location);
+    let options = &options.for_content(&location, &Trust::Unverified);
     let place = Place::new(location.clone(), options);
     let (source, _) = place.content()?;
     let size = source.size();

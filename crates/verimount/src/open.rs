@@ -30,7 +30,7 @@ pub(crate) fn open_trusting(
     trust: &Trust,
     options: &OpenOptions,
 ) -> Result<Content, Error> {
-    let options = &options.for_content(&location).for_trust(trust);
+    let options = &options.for_content(&location, trust);
     let place = Place::new(location, options);
     let accepted = accepted_at(&place, trust, options)?;
     let mut opened = open_accepted(place, accepted, options)?;

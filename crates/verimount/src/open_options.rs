@@ -171,9 +171,10 @@ impl OpenOptions {
         self
     }
 
-    /// The same, for content at `location`. Headers are sent to one server only: that of the content or, if it is on this machine, that of
-    /// the first location which is not.
-    pub(crate) fn for_content(&self, location: &Location) -> Self {
+    /// The same, for content at `location` of which `trust` accepts some. What is pinned need not be the same file at each read.
+    /// Headers are sent to one server only: that of the content or, if it is on this machine, that of the first location which
+    /// is not.
+    pub(crate) fn for_content(&self, location: &Location, trust: &Trust) -> Self {
         let devices = self.devices.iter().map(ImageDevice::location);
         let others = self
             .sidecar
@@ -182,23 +183,14 @@ impl OpenOptions {
             .chain(devices)
             .chain(&self.like);
         let first = [location].into_iter().chain(others).find_map(Location::far);
-        let access = self.access.clone();
+        let access = match trust {
+            Trust::Pinned(_) => self.access.clone().tolerating_changes(),
+            Trust::Unpinned | Trust::Unverified => self.access.clone(),
+        };
         Self {
             access: match first {
                 Some(first) => access.sending_headers_to(first),
                 None => access,
-            },
-            ..self.clone()
-        }
-    }
-
-    /// The same, for what `trust` accepts. What is pinned need not be the same file at each read.
-    pub(crate) fn for_trust(&self, trust: &Trust) -> Self {
-        let access = self.access.clone();
-        Self {
-            access: match trust {
-                Trust::Pinned(_) => access.tolerating_changes(),
-                Trust::Unpinned | Trust::Unverified => access,
             },
             ..self.clone()
         }

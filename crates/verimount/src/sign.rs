@@ -13,7 +13,7 @@ use verimount_verity::{
 
 use crate::{
     Error, Location, OpenOptions, output_file::OutputFile, place::Place, seal::open_to_change,
-    seal_search::find_seal,
+    seal_search::find_seal, trust::Trust,
 };
 
 /// A sealed file that can be signed.
@@ -33,6 +33,7 @@ impl SealedFile {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         let location = Location::from(path);
+        let options = &options.for_content(&location, &Trust::Unverified);
         let place = Place::new(location.clone(), options);
         let (source, _) = place.content()?;
         Ok(Self {

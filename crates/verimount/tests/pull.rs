@@ -6,8 +6,8 @@ use std::{fs, net::TcpListener, slice, time::Duration};
 
 use tempfile::TempDir;
 use verimount::{
-    FileDigest, Identity, Location, OpenOptions, PullOptions, RemoteOptions, SealOptions, pull,
-    seal,
+    Error, FileDigest, Identity, Location, OpenOptions, PullOptions, RemoteOptions, SealOptions,
+    pull, seal,
 };
 use verimount_testkit::{HttpServer, noise};
 
@@ -37,20 +37,35 @@ impl Sealed {
 
     /// Copies it from the first of these places, of which the others are mirrors.
     fn is_copied_from(&self, places: &[String]) -> bool {
-        let at = |url: &String| -> Location { url.parse().unwrap() };
         let options = OpenOptions::new().digest(self.digest);
-        let options = places[1..]
-            .iter()
-            .map(at)
-            .fold(options, OpenOptions::mirror);
+        let mirrors = places[1..].iter().map(|url| at(url));
+        let options = mirrors.fold(options, OpenOptions::mirror);
+        self.copy(&places[0], options).is_ok()
+    }
+
+    /// Copies it from there as these options accept it, whole.
+    fn copy(&self, url: &str, options: OpenOptions) -> Result<(), Error> {
         let copy = self.folder.path().join("copy");
-        let pulled = pull(at(&places[0]), &copy, &PullOptions::new(options));
-        pulled.is_ok() && fs::read(copy).unwrap() == self.bytes
+        pull(at(url), &copy, &PullOptions::new(options))?;
+        assert!(fs::read(&copy).unwrap() == self.bytes);
+        fs::remove_file(copy).unwrap();
+        Ok(())
     }
 
     fn server(&self) -> HttpServer {
         HttpServer::honest(self.bytes.clone())
     }
+
+    /// A balancer before machines that have the same file, each with another validator: no two answers have the same one.
+    fn balancer(&self) -> HttpServer {
+        HttpServer::start(self.bytes.clone(), |number, _, answer| {
+            answer.with("etag", format!("\"{number}\""))
+        })
+    }
+}
+
+fn at(url: &str) -> Location {
+    url.parse().unwrap()
 }
 
 /// The URL of a server that refuses connections.
@@ -65,6 +80,29 @@ fn the_first_place_may_be_gone() {
     let server = sealed.server();
     assert!(!sealed.is_copied_from(&[gone(), gone()]));
     assert!(sealed.is_copied_from(&[gone(), gone(), server.url("/file")]));
+}
+
+/// What is pinned is compared with its tree, byte by byte.
+#[test]
+fn machines_behind_a_balancer_need_not_agree_on_versions() {
+    let sealed = Sealed::new();
+    let (balancer, gone) = (sealed.balancer(), gone());
+    let url = balancer.url("/file");
+    let pinned = OpenOptions::new().digest(sealed.digest);
+    sealed.copy(&url, pinned.clone()).unwrap();
+    let older = sealed.folder.path().join("file");
+    sealed.copy(&url, pinned.like(older.as_path())).unwrap();
+    assert!(sealed.is_copied_from(&[gone, url]));
+}
+
+/// Nothing else says which of two files is meant.
+#[test]
+fn content_that_nothing_pins_must_stay_the_same() {
+    let sealed = Sealed::new();
+    let balancer = sealed.balancer();
+    let options = OpenOptions::new().unpinned();
+    let refused = sealed.copy(&balancer.url("/file"), options).unwrap_err();
+    assert!(refused.to_string().contains("was replaced"), "{refused}");
 }
 
 #[test]
@@ -109,7 +147,6 @@ fn another_place_may_have_other_files() {
     let options = OpenOptions::new().digest(sealed.digest).remote(remote);
     let options = PullOptions::new(options.mirror(other.as_path()));
     let copy = sealed.folder.path().join("copy");
-    let url: Location = first.url("/file").parse().unwrap();
-    pull(url, &copy, &options).unwrap();
+    pull(at(&first.url("/file")), &copy, &options).unwrap();
     assert_eq!(fs::read(copy).unwrap(), noise(3_000_000, 1));
 }

@@ -101,8 +101,8 @@ where
 {
     let (location, file) = (image.try_into()?, file.as_ref());
     let watch = &mut options.watcher.watch();
-    let open = &options.open.for_content(&location);
-    let trust = open.trust(&location)?;
+    let trust = options.open.trust(&location)?;
+    let open = &options.open.for_content(&location, &trust);
     if !location.is_remote() {
         let reason =
             "a file is copied from another machine (oci://, https://, s3://, gs://, az://)";

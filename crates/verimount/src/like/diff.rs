@@ -11,7 +11,9 @@ use super::{
     old::{Olds, Unshared, UnsharedReason},
     runs::Runs,
 };
-use crate::{Content, Error, Location, OpenOptions, fault::Fault, image_format::open_damaged};
+use crate::{
+    Content, Error, Location, OpenOptions, fault::Fault, image_format::open_damaged, trust::Trust,
+};
 
 /// How many digests are compared at a time.
 const COMPARED: usize = 1 << 14;
@@ -89,7 +91,7 @@ where
     let old = old.try_into()?;
     let reader = new.reader.as_deref();
     let reader = reader.ok_or_else(|| Fault::Unverified.at(&new.location))?;
-    let options = &options.for_content(&new.location);
+    let options = &options.for_content(&new.location, &Trust::Unverified);
     let folder = options.access.folder();
     let (olds, unshared) = Olds::open(&[old], reader.leaf_function(), options, &folder);
     let mut is_comparable = true;
