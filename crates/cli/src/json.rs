@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Serialize;
-use verimount::Identity;
+use verimount::{Identity, printable_json};
 
 /// The version of all reports. It is increased when a field changes its meaning, but not for new fields.
 pub(crate) const VERSION: u32 = 1;
@@ -57,6 +57,38 @@ impl Made {
 /// Prints a report, which is an object, with its version.
 pub(crate) fn write_report(out: &mut impl Write, report: impl Serialize) -> io::Result<()> {
     let version = VERSION;
-    let report = serde_json::to_string_pretty(&Versioned { version, report })?;
-    writeln!(out, "{report}")
+    write_json(out, &Versioned { version, report })
+}
+
+/// Prints a value on several lines.
+pub(crate) fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    let json = serde_json::to_string_pretty(value)?;
+    writeln!(out, "{}", printable_json(&json))
+}
+
+/// A value on one line.
+pub(crate) fn json_line(value: &impl Serialize) -> io::Result<String> {
+    let json = serde_json::to_string(value)?;
+    Ok(printable_json(&json).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the text is: the name in a model signature can be any.
+    #[test]
+    fn no_text_controls_a_terminal() {
+        let text = "x\u{1b}[2J\u{9b}31m\u{202e}\u{2028}\u{7f}\n";
+        let json = r#""x\u001b[2J\u009b31m\u202e\u2028\u007f\n""#;
+        assert_eq!(json_line(&text).unwrap(), json);
+        let mut report = Vec::new();
+        write_json(&mut report, &[text]).unwrap();
+        let report = String::from_utf8(report).unwrap();
+        assert_eq!(report, format!("[\n  {json}\n]\n"));
+        assert_eq!(
+            serde_json::from_str::<[String; 1]>(&report).unwrap(),
+            [text]
+        );
+    }
 }

@@ -15,7 +15,11 @@ use verimount::mounts::{
 };
 use verimount::{Pin, one_line, printable};
 
-use crate::{Outcome, json::VERSION, message::say};
+use crate::{
+    Outcome,
+    json::{VERSION, write_json},
+    message::say,
+};
 
 /// How long all of them together may take to answer. A stopped process never answers.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -92,7 +96,7 @@ impl List {
         }
         let mut out = stdout().lock();
         Outcome::Good.reported(match self.json {
-            true => writeln!(out, "{}", serde_json::to_string_pretty(&listed)?),
+            true => write_json(&mut out, &listed),
             false => print(&mut out, &listed),
         })
     }

@@ -17,6 +17,7 @@ use self::{entry::Entry, json::JsonEntry, long::Long};
 use crate::{
     Outcome,
     content_args::{ContentArgs, say_mirrors},
+    json::json_line,
     options::location,
 };
 
@@ -80,7 +81,7 @@ impl Ls {
         }
         let entry = Entry::read(entry)?;
         match self.json {
-            true => writeln!(out, "{}", serde_json::to_string(&JsonEntry::new(&entry))?)?,
+            true => writeln!(out, "{}", json_line(&JsonEntry::new(&entry))?)?,
             false => writeln!(out, "{}", Long(&entry))?,
         }
         Ok(())

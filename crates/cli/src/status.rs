@@ -18,6 +18,7 @@ use verimount::{one_line, printable};
 use self::{prometheus::Metrics, shown::Shown};
 use crate::{
     Outcome,
+    json::write_json,
     list::{Asked, ask_everything},
     target::Target,
 };
@@ -74,7 +75,7 @@ impl Status {
     fn write(&self, status: &Told, target: &Path) -> io::Result<()> {
         let mut out = stdout().lock();
         if self.json {
-            return writeln!(out, "{}", serde_json::to_string_pretty(status)?);
+            return write_json(&mut out, status);
         }
         let shown = Shown::new(status);
         if !self.prometheus {
@@ -89,7 +90,7 @@ impl Status {
         let mut out = stdout().lock();
         if self.json {
             let answers: Vec<JsonAnswer<'_>> = all.iter().map(JsonAnswer::new).collect();
-            return writeln!(out, "{}", serde_json::to_string_pretty(&answers)?);
+            return write_json(&mut out, &answers);
         }
         let mut metrics = Metrics::default();
         for (number, Asked { target, answer }) in all.iter().enumerate() {

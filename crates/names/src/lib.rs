@@ -58,20 +58,43 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
+/// Escapes a JSON text, which then means the same: special characters of [`printable`] that JSON allows in strings become `\u`
+/// and four hexadecimal digits. White space between values stays.
+pub fn printable_json(json: &str) -> PrintableJson<'_> {
+    PrintableJson(json)
+}
+
+/// A JSON text that is escaped on display, see [`printable_json`].
+#[derive(Debug, Clone, Copy)]
+pub struct PrintableJson<'a>(&'a str);
+
+impl fmt::Display for PrintableJson<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|character| match character {
+            // Below U+10000, all of them.
+            special if is_special(special) && !special.is_ascii_whitespace() => {
+                write!(f, "\\u{:04x}", u32::from(special))
+            }
+            plain => f.write_char(plain),
+        })
+    }
+}
+
+/// Whether a character controls a terminal, separates lines or paragraphs, or changes the direction of writing.
+fn is_special(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn write_character(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
     match character {
         '\n' => f.write_str("\\n"),
         '\r' => f.write_str("\\r"),
         '\t' => f.write_str("\\t"),
-        // Line and paragraph separators, and characters that change the direction of writing.
-        '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => write_encoded(f, character),
-        control if control.is_control() => write_encoded(f, control),
+        special if is_special(special) => {
+            write_bytes(f, special.encode_utf8(&mut [0; 4]).as_bytes())
+        }
         plain => f.write_char(plain),
     }
-}
-
-fn write_encoded(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
-    write_bytes(f, character.encode_utf8(&mut [0; 4]).as_bytes())
 }
 
 fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
@@ -108,6 +131,21 @@ mod tests {
             assert_eq!(printable(OsStr::from_bytes(name)).to_string(), expected);
         }
         assert_eq!(one_line("a\\b\u{1b}\n").to_string(), r"a\b\x1b\n");
+    }
+
+    /// RFC 8259 has four digits for each character below U+10000, and leaves U+007F and those above as they are.
+    #[test]
+    fn json_is_escaped_and_means_the_same() {
+        for (json, expected) in [
+            (
+                "{\n  \"é\": [1, \"a\\n\"]\n}",
+                "{\n  \"é\": [1, \"a\\n\"]\n}",
+            ),
+            ("\"\u{7f}\u{9b}31m\"", r#""\u007f\u009b31m""#),
+            ("\"\u{2028}\u{202e}\u{2069}\"", r#""\u2028\u202e\u2069""#),
+        ] {
+            assert_eq!(printable_json(json).to_string(), expected);
+        }
     }
 
     /// What `printf %b` makes of a text.
