@@ -245,7 +245,7 @@ fn reload(fs: Arc<BridgeFs>, path: PathBuf) -> Reload {
         Err(error) => {
             let reason = format!("{error:#}");
             fs.reload(Err(&reason));
-            tracing::error!("cannot reload the policy, keeping the old one: {reason}");
+            tracing::error!(reason, "cannot reload the policy, keeping the old one");
         }
     })
 }

@@ -1,6 +1,7 @@
 //! The log of a server process. Logging never blocks the server, and its rate is limited.
 
 mod destination;
+mod fields;
 mod journal;
 mod kind;
 mod queue;
@@ -20,6 +21,7 @@ use tracing_subscriber::{
 
 pub(crate) use self::destination::LogFile;
 use self::{
+    fields::Fields,
     journal::WithPriority,
     kind::{LineKind, message},
     queue::{LineSender, Queue},
@@ -50,7 +52,8 @@ impl Log {
         let level = EnvFilter::builder()
             .with_default_directive(LevelFilter::INFO.into())
             .from_env_lossy();
-        let lines = fmt::layer().with_ansi(false).with_writer(queue.sender());
+        let lines = fmt::layer().with_ansi(false).fmt_fields(Fields);
+        let lines = lines.with_writer(queue.sender());
         let lines = match WithPriority::if_journal() {
             Some(format) => lines.event_format(format).boxed(),
             None => lines.boxed(),
@@ -62,7 +65,7 @@ impl Log {
         registry().with(level).with(lines.with_filter(limit)).init();
         // By default, the panicking thread, which may be serving a request, would write the message
         // itself and could block.
-        panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
+        panic::set_hook(Box::new(|panic| tracing::error!(%panic, "this is a bug")));
         Ok(Self { kinds, queue })
     }
 

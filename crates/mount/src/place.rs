@@ -54,7 +54,7 @@ impl Place {
         };
         if let Some(users) = &left.users {
             let mount_point = printable(&self.mount_point);
-            tracing::info!(%mount_point, "ending, but still {users}");
+            tracing::info!(%mount_point, users, "ending, but still in use");
         }
         Ok(left)
     }

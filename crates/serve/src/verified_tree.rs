@@ -201,8 +201,7 @@ impl VerifiedTree {
         }
     }
 
-    /// Counts and logs a failed read, and keeps it for the status. `offset` is in the file. The name is
-    /// the last field of the line, so that no name can imitate another field.
+    /// Counts and logs a failed read, and keeps it for the status. `offset` is in the file.
     fn record(&self, node: NodeId, offset: u64, error: &Error) {
         let mismatch = mismatch_in(error);
         self.mismatches

@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::LogFile;
 
 /// The maximum number of pending lines; further lines are lost, and counted. A line has about 300
-/// bytes, or up to 20 KiB with the longest paths.
+/// bytes, or up to 41 KiB with the longest paths.
 const MAX_WAITING: usize = 512;
 
 /// How long the process waits at its end for a blocked log.

@@ -144,7 +144,9 @@ impl CacheArgs {
 fn tell_unusable(error: &anyhow::Error) {
     static SAID: Once = Once::new();
     match error.downcast_ref::<CacheError>() {
-        None | Some(CacheError::Io { .. }) => tracing::debug!("nothing is kept on disk: {error:#}"),
+        None | Some(CacheError::Io { .. }) => {
+            tracing::debug!(error = format!("{error:#}"), "nothing is kept on disk");
+        }
         Some(_) => SAID.call_once(|| say(format_args!("note: nothing is kept on disk: {error:#}"))),
     }
 }

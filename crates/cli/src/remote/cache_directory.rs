@@ -46,7 +46,7 @@ fn choose(
                     "{variable} names {}, which belongs to the user {other}",
                     printable(&checked)
                 );
-                tracing::debug!("the cache is not there: {why}");
+                tracing::debug!(why, "the cache is not there");
                 foreign = Some(why);
             }
         }

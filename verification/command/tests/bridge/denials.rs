@@ -36,14 +36,14 @@ fn denials_are_logged() {
     let secrets = "rule 1 (line 3) \\\"secrets\\\"";
     line(&[
         "denied",
-        "operation=\"open\"",
+        "operation=open",
         "path=secrets/key",
         "uid=65534",
         secrets,
     ]);
     line(&[
         "denied",
-        "\"link\"",
+        "operation=link",
         "path=secrets/key",
         "to=pub/link",
         "uid=0",
@@ -51,14 +51,38 @@ fn denials_are_logged() {
     ]);
     line(&[
         "denied",
-        "\"rename\"",
+        "operation=rename",
         "path=secrets ",
         "to=other",
         "uid=65534",
         "pid=",
     ]);
-    line(&["denied", "\"unlink\"", "path=fixed/file", "rule 2 (line 7)"]);
-    line(&["denied", "\"create\"", "path=fixed/new"]);
+    line(&["operation=unlink", "path=fixed/file", "rule 2 (line 7)"]);
+    line(&["denied", "operation=create", "path=fixed/new"]);
+}
+
+/// Who names a file or a rule says nothing else in a line.
+#[test]
+fn names_make_no_fields_of_the_log() {
+    let world = needs!(World::open_source());
+    let policy = r#"
+        log_denials = true
+        [[rule]]
+        name = "x uid=4242"
+        action = "audit"
+        [[rule]]
+        action = "deny"
+        path = "* access=write*"
+    "#;
+    let mounted = mount_by(&world, policy);
+    fs::write(mounted.path("pub/a access=read uid=4242"), "").unwrap();
+    fs::write(mounted.path("a\n\" access=write uid=4242"), "").unwrap_err();
+    let log = mounted.unmount();
+    let audited =
+        r#" rule="rule 1 (line 3) \"x uid=4242\"" path="pub/a access=read uid=4242" access="#;
+    assert!(log.contains(audited), "{log}");
+    let denied = r#" path="a\\n\" access=write uid=4242" uid="#;
+    assert!(log.contains(denied), "{log}");
 }
 
 /// Denials are logged only on request, and moves are allowed if no rule denies anything.
