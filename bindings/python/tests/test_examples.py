@@ -72,6 +72,8 @@ def test_the_manual(files: dict[str, str]) -> None:
 
 def test_the_readme(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its Python section runs as it stands."""
+    Path("app/bin").mkdir()
+    Path("app/bin/hello").write_text("hello\n")
     readme = (ROOT / "README.md").read_text()
     (code,) = re.findall(r"^```python\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     done = run_python(code)
