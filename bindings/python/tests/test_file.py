@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
@@ -42,15 +43,26 @@ def test_a_file_is_read_as_any_raw_file(weights: str) -> None:
         assert file.read(1) == b""
         file.seek(0)
         assert file.readall() == LARGE
-        with pytest.raises(ValueError):
+        with pytest.raises(OSError):
             file.seek(-1)
-        with pytest.raises(ValueError):
+        with pytest.raises(OSError):
             file.seek(0, 9)
         with pytest.raises(io.UnsupportedOperation):
             file.write(b"x")
     for read in [file.read, file.tell, lambda: file.seek(0), lambda: file.read_at(0, 1)]:
         with pytest.raises(ValueError):
             read()
+
+
+def test_what_is_shorter_than_a_trailer_has_none(folder: Path) -> None:
+    """Who looks for one catches the OSError of a position before the beginning, which raw files raise."""
+    Path("short").write_bytes(b"tiny")
+    with verimount.open("short", digest=verimount.seal("short")) as file:
+        with pytest.raises(OSError) as raised:
+            file.seek(-22, os.SEEK_END)
+        assert (raised.value.errno, raised.value.filename) == (errno.EINVAL, "short")
+        assert not zipfile.is_zipfile(file)
+        assert not zipfile.is_zipfile(io.BufferedReader(file))
 
 
 def test_what_is_closed_has_no_descriptors(weights: str) -> None:

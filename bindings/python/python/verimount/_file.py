@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from errno import EINVAL
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _opening, _verimount
@@ -85,10 +86,11 @@ class File(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         self._check()
         if whence not in (os.SEEK_SET, os.SEEK_CUR, os.SEEK_END):
-            raise ValueError(f"whence is 0, 1 or 2, not {whence}")
+            raise io.UnsupportedOperation(f"whence is 0, 1 or 2, not {whence}")
         position = (0, self._position, self._size)[whence] + offset
         if position < 0:
-            raise ValueError("the position would be negative")
+            # As of all raw files: who looks for a trailer catches it where the file is shorter.
+            raise OSError(EINVAL, f"the position would be {position}", self.name)
         self._position = position
         return position
 
