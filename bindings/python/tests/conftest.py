@@ -54,6 +54,16 @@ SMALL = b"hello\n"
 LARGE = random.Random(1).randbytes(3_000_001)
 
 
+class Number:
+    """What is taken for an integer, and has no other operation."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for each test, which is also the working directory."""

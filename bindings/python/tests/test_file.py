@@ -11,10 +11,12 @@ import sys
 import tarfile
 import threading
 import zipfile
+from collections.abc import Callable
+from operator import index, methodcaller
 from pathlib import Path
 
 import pytest
-from conftest import LARGE, descriptors, optional
+from conftest import LARGE, Number, descriptors, optional
 
 import verimount
 
@@ -43,15 +45,60 @@ def test_a_file_is_read_as_any_raw_file(weights: str) -> None:
         assert file.read(1) == b""
         file.seek(0)
         assert file.readall() == LARGE
-        with pytest.raises(OSError):
-            file.seek(-1)
-        with pytest.raises(OSError):
-            file.seek(0, 9)
         with pytest.raises(io.UnsupportedOperation):
             file.write(b"x")
     for read in [file.read, file.tell, lambda: file.seek(0), lambda: file.read_at(0, 1)]:
         with pytest.raises(ValueError):
             read()
+
+
+def test_numbers_are_taken_as_by_raw_files(weights: str) -> None:
+    numpy = optional("numpy")
+    numbers = [numpy.uint16(65_000), numpy.uint8(250), numpy.int8(-8), numpy.int64(70_000)]
+    numbers += [numpy.float64(5), None, True, 5, -1, 5.0, "5", Number(70_000)]
+    beyond = [2**63, numpy.uint64(2**63 + 5)]
+    origins = [None, True, -1, 9, 1.0, "1", Number(2), numpy.uint8(2), numpy.int64(-1)]
+    calls = [
+        *(methodcaller("seek", number, origin) for number in numbers + beyond for origin in range(3)),
+        *(methodcaller("seek", -7, origin) for origin in origins),
+        *(methodcaller("read", number) for number in numbers),
+    ]
+    with open("weights", "rb", 0) as raw, verimount.open("weights", digest=weights) as file:
+        for call in calls:
+            assert _called(file, call) == _called(raw, call), call
+
+
+def _called(file: io.RawIOBase, call: Callable[[io.RawIOBase], object]) -> tuple[object, ...]:
+    """What a call returns or raises, and what is read after it, at both sides of where 16 bits end."""
+    file.seek(60_000)
+    try:
+        result = call(file)
+    except (TypeError, OverflowError, OSError) as error:
+        kinds = (TypeError, OverflowError, OSError)
+        result = next(kind for kind in kinds if isinstance(error, kind))
+    return result, file.tell(), file.read(600), file.tell(), file.read(10)
+
+
+def test_numbers_of_any_place(weights: str) -> None:
+    numpy = optional("numpy")
+    file = verimount.open("weights", digest=weights)
+    offsets = [True, Number(70_000), numpy.uint16(65_000), numpy.uint64(2**63 + 5)]
+    lengths = [True, Number(600), numpy.uint8(250), numpy.uint16(65_000), numpy.uint64(2**63 + 5)]
+    for offset in offsets:
+        rest = LARGE[index(offset) :]
+        for length in lengths:
+            assert file.read_at(offset, length) == rest[: index(length)]
+        buffer = bytearray(600)
+        read = file.readinto_at(buffer, offset)
+        assert buffer[:read] == rest[:600]
+    for wrong in [None, 5.0, "5", numpy.float64(5)]:
+        for call in [
+            lambda: file.read_at(wrong, 1),
+            lambda: file.read_at(1, wrong),
+            lambda: file.readinto_at(bytearray(1), wrong),
+        ]:
+            with pytest.raises(TypeError):
+                call()
 
 
 def test_what_is_shorter_than_a_trailer_has_none(folder: Path) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import LARGE
+from conftest import LARGE, Number
 
 import verimount
 
@@ -33,6 +33,16 @@ def test_options_of_images(tree: Path) -> None:
     status = image.stat("large")
     assert (status.st_mtime, status.st_uid, status.st_gid) == (12, 7, 8)
     assert image.read_bytes("large") == LARGE
+
+
+def test_numbers_in_options(tree: Path) -> None:
+    """They are taken as those of raw files: what is an integer, and nothing that would have to be rounded."""
+    one = verimount.build(tree, "one.img", mtime=Number(12), owner=(Number(7), True))
+    other = verimount.build(tree, "other.img", mtime=12, owner=(7, 1))
+    assert one.digest == other.digest
+    for wrong in [{"mtime": 12.0}, {"mtime": "12"}, {"owner": (7.0, 8)}]:
+        with pytest.raises(TypeError):
+            verimount.build(tree, "one.img", **wrong)  # type: ignore[arg-type]
 
 
 def test_losses_are_told(tree: Path) -> None:

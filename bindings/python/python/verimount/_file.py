@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from errno import EINVAL
-from typing import TYPE_CHECKING, Any, NoReturn
+from operator import index
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 from . import _opening, _verimount
 from ._opening import Opened
@@ -83,20 +85,26 @@ class File(io.RawIOBase):
         self._check()
         return self._position
 
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+    # Numbers are made Python's where they come in: sums of numpy's wrap around, and lead to another place.
+
+    def seek(self, offset: SupportsIndex, whence: SupportsIndex = os.SEEK_SET, /) -> int:
         self._check()
+        offset, whence = index(offset), index(whence)
         if whence not in (os.SEEK_SET, os.SEEK_CUR, os.SEEK_END):
             raise io.UnsupportedOperation(f"whence is 0, 1 or 2, not {whence}")
         position = (0, self._position, self._size)[whence] + offset
         if position < 0:
             # As of all raw files: who looks for a trailer catches it where the file is shorter.
             raise OSError(EINVAL, f"the position would be {position}", self.name)
+        if position > sys.maxsize:
+            raise OverflowError(f"the position would be {position}, and is at most {sys.maxsize}")
         self._position = position
         return position
 
-    def read(self, size: int | None = -1, /) -> bytes:
+    def read(self, size: SupportsIndex | None = -1, /) -> bytes:
         self._check()
-        read = self._file.read(self._position, _length(size))
+        size = -1 if size is None else index(size)
+        read = self._file.read(self._position, sys.maxsize if size < 0 else size)
         self._position += len(read)
         return read
 
@@ -108,20 +116,22 @@ class File(io.RawIOBase):
         self._position += read
         return read
 
-    def read_at(self, offset: int, length: int) -> bytes:
+    def read_at(self, offset: SupportsIndex, length: SupportsIndex) -> bytes:
         """At most ``length`` bytes from ``offset`` on; fewer only where the file ends."""
         self._check()
+        offset, length = index(offset), index(length)
         if offset < 0 or length < 0:
             raise ValueError("offset and length are not negative")
         return self._file.read(offset, length)
 
-    def readinto_at(self, buffer: WriteableBuffer, offset: int) -> int:
+    def readinto_at(self, buffer: WriteableBuffer, offset: SupportsIndex) -> int:
         """Fills a writable buffer, such as a ``memoryview`` or an array, with the bytes from ``offset`` on; returns how many.
 
         Fewer than it has room for only where the file ends. What does not match is never copied there; other pieces of what
         was asked for may have been.
         """
         self._check()
+        offset = index(offset)
         if offset < 0:
             raise ValueError("the offset is not negative")
         view = memoryview(buffer)
@@ -139,10 +149,6 @@ class File(io.RawIOBase):
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
         return _unpickled, (self._opened, self._path, self._position, self._size)
-
-
-def _length(size: int | None) -> int:
-    return 2**63 if size is None or size < 0 else size
 
 
 def _unpickled(opened: Opened, path: str | None, position: int, size: int) -> File:

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Literal
+from typing import TYPE_CHECKING, Any, Callable, Literal, SupportsIndex
 
 from . import _verimount
 from ._opening import Location, Opening, Options, StrPath
@@ -37,8 +37,8 @@ def build(
     compress: str | None = None,
     strict: bool = False,
     exclude: Iterable[str] = (),
-    mtime: int | None = None,
-    owner: tuple[int, int] | None = None,
+    mtime: SupportsIndex | None = None,
+    owner: tuple[SupportsIndex, SupportsIndex] | None = None,
     replace: bool = False,
     progress: Progress | None = None,
 ) -> Built:
