@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import LARGE, SMALL
+from conftest import LARGE, SMALL, optional
 
 import verimount
+from verimount._opening import Opening
 
 FORKS = 50
 
@@ -134,6 +135,16 @@ def test_pickles_are_of_what_was_found(weights: str) -> None:
     verimount.seal("weights")
     with pytest.raises(verimount.WrongContent):
         pickle.loads(pickled).read()
+
+
+def test_pickles_hold_numbers_of_python(weights: str) -> None:
+    """The other process may have no numpy."""
+    numpy = optional("numpy")
+    file = verimount.open("weights", digest=weights)
+    file.seek(numpy.uint16(5))
+    opening = Opening("disk", hash_offset=numpy.uint32(4096))
+    for pickled in [pickle.dumps(file), pickle.dumps(opening)]:
+        assert b"numpy" not in pickled
 
 
 def test_pickles_hold_no_secret(weights: str, nginx: str) -> None:

@@ -7,9 +7,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from errno import EKEYREJECTED
+from operator import index
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any, Protocol, TypedDict, Union
+from typing import Any, Protocol, SupportsIndex, TypedDict, Union
 
 from . import _verimount
 from ._errors import WrongContent
@@ -48,7 +49,7 @@ class Options(TypedDict, total=False):
     """The directory in which what is fetched from servers is kept; by default nothing is."""
     sidecar: Location | None
     """The file with the Merkle tree, if it is neither at the end of the data nor in ``FILE.verity``."""
-    hash_offset: int | None
+    hash_offset: SupportsIndex | None
     """The offset of a dm-verity superblock in bytes."""
     devices: Sequence[tuple[Location, str | None]]
     """The further devices of an image, each with its digest, if that is pinned."""
@@ -86,13 +87,18 @@ class Opening:
     root_hash: str | None = None
     unpinned: bool = False
     sidecar: Location | None = field(default=None, repr=False)
-    hash_offset: int | None = None
+    hash_offset: SupportsIndex | None = None
     devices: Sequence[tuple[Location, str | None]] = field(default=(), repr=False)
     mirrors: Sequence[Location] = field(default=(), repr=False)
     cache: StrPath | None = None
     timeout: float | None = None
     ca: StrPath | None = None
     header_file: StrPath | None = None
+
+    def __post_init__(self) -> None:
+        if self.hash_offset is not None:
+            # In a pickle, a number of numpy's would need numpy in the other process.
+            object.__setattr__(self, "hash_offset", index(self.hash_offset))
 
     def pinned(self, content: _verimount.Content) -> Opening:
         """The same, for nothing but what was found."""
