@@ -77,6 +77,8 @@ def test_what_stands_for_content(fs: VerimountFileSystem, tree: Path) -> None:
     before = {name: (fs.ukey(name), fs.checksum(name)) for name in ["large", "link"]}
     for values in zip(*before.values()):
         assert len(set(values)) == 2
+    for entry in [fs.info("large"), *fs.ls("", detail=True)]:
+        assert entry["ETag"] == fs.ukey(entry["name"])
     assert VerimountFileSystem("app.img", digest=fs.image.digest).ukey("large") == before["large"][0]
     (tree / "large").write_bytes(b"x")
     digest = verimount.build(tree, "other.img").digest
@@ -294,6 +296,43 @@ def test_datasets_reads_it(
         cache_dir="datasets",
     )
     assert sum(row["number"] for row in rows) == 499_500
+
+
+@pytest.fixture
+def twins(folder: Path) -> list[dict[str, object]]:
+    """Options for two images that have all but the content in common: the path, size and time of their file."""
+    options: list[dict[str, object]] = []
+    for number in [1, 2]:
+        Path(f"{number}").mkdir()
+        Path(f"{number}/table.csv").write_text(f"number\n{number}\n")
+        digest = verimount.build(f"{number}", f"{number}.img", mtime=0).digest
+        options.append({"fo": f"{number}.img", "digest": digest})
+    return options
+
+
+def test_datasets_tells_images_apart(twins: list[dict[str, object]]) -> None:
+    """As `docs/PYTHON.md` has it: without a configuration, it keeps a download by its URL alone."""
+    datasets = optional("datasets")
+    seen = []
+    for options in twins:
+        rows = datasets.load_dataset(
+            "csv",
+            data_files="verimount://table.csv",
+            download_config=datasets.DownloadConfig(storage_options={"verimount": options}),
+            split="train",
+            cache_dir="datasets",
+        )
+        seen.append(rows[0]["number"])
+    assert seen == [1, 2]
+
+
+def test_a_cache_that_checks_files_tells_images_apart(twins: list[dict[str, object]]) -> None:
+    kept = {"cache_storage": "kept", "check_files": True}
+    seen = []
+    for options in twins:
+        with fsspec.open("filecache::verimount://table.csv", filecache=kept, verimount=options) as file:
+            seen.append(file.read())
+    assert seen == [b"number\n1\n", b"number\n2\n"]
 
 
 def test_zarr_reads_it(folder: Path, nginx: str) -> None:
