@@ -104,15 +104,21 @@ def weights(folder: Path) -> str:
     return verimount.seal("weights")
 
 
+def program(name: str) -> str:
+    """The path of a program of others; without it, tests are skipped and counted as for `optional`."""
+    found = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")
+    if found is None:
+        if REQUIRE:
+            pytest.fail(f"{name} is not installed")
+        _absent[name] = _absent.get(name, 0) + 1
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
 @pytest.fixture
 def nginx(folder: Path) -> Iterator[str]:
     """The URL of the folder, from a server that serves ranges."""
-    program = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
-    if program is None:
-        if REQUIRE:
-            pytest.fail("nginx is not installed")
-        _absent["nginx"] = _absent.get("nginx", 0) + 1
-        pytest.skip("nginx is not installed")
+    executable = program("nginx")
     state = folder / "nginx"
     state.mkdir()
     port = free_port()
@@ -126,7 +132,7 @@ def nginx(folder: Path) -> Iterator[str]:
         f"events {{}} http {{ access_log off; {paths}"
         f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}"
     )
-    server = subprocess.Popen([program, "-e", f"{state}/log", "-c", f"{state}/conf"])
+    server = subprocess.Popen([executable, "-e", f"{state}/log", "-c", f"{state}/conf"])
     try:
         wait_for(port)
         yield f"http://127.0.0.1:{port}"

@@ -8,9 +8,10 @@ import os
 import pickle
 import subprocess
 from pathlib import Path
+from uuid import UUID
 
 import pytest
-from conftest import LARGE, SMALL, optional
+from conftest import LARGE, SMALL, optional, program
 
 import verimount
 from test_errors import flip
@@ -93,6 +94,26 @@ def test_what_stands_for_content_of_a_root_hash(digest: str) -> None:
     fs = VerimountFileSystem("app.img", root_hash=root_hash)
     assert fs.ukey("large") == f"{root_hash}:/large"
     assert fs.checksum("large") != fs.checksum("link")
+
+
+def test_devices_are_part_of_what_stands_for_content(folder: Path) -> None:
+    """The digest of an image does not cover them: two images that are the same show other files with other devices."""
+    seen = []
+    for content in [LARGE[:65_536], LARGE[-65_536:]]:
+        name = f"{len(seen)}"
+        Path(name).mkdir()
+        Path(name, "file").write_bytes(content)
+        device = f"{name}.blob"
+        options = ["--quiet", "-T0", "-U", str(UUID(int=1)), "--chunksize=4096", f"--blobdev={device}"]
+        subprocess.run([program("mkfs.erofs"), *options, f"{name}.img", name], check=True)
+        devices = [(device, verimount.seal(device))]
+        fs = VerimountFileSystem(f"{name}.img", digest=verimount.seal(f"{name}.img"), devices=devices)
+        assert fs.cat_file("file") == content
+        seen.append((fs.ukey("file"), fs.info("file")["ETag"], fs.fsid, fs.image / "file", fs.image.digest))
+    *others, digests = zip(*seen)
+    assert len(set(digests)) == 1
+    for one, other in others:
+        assert one != other
 
 
 def test_nothing_can_be_written(fs: VerimountFileSystem) -> None:

@@ -236,10 +236,14 @@ class ImagePath:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ImagePath):
             return NotImplemented
-        return (self.image.digest, self._path) == (other.image.digest, other._path)
+        return self._identity == other._identity
 
     def __hash__(self) -> int:
-        return hash((self.image.digest, self._path))
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[str, PurePosixPath]:
+        return self.image._opened.identities, self._path
 
 
 def _all(entries: _verimount.Entries) -> Iterator[tuple[str, Attributes]]:

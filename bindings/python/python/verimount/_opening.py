@@ -216,6 +216,11 @@ class Opened:
         assert found is not None
         return found
 
+    @property
+    def identities(self) -> str:
+        """What decides all that is read: the identity, and those of an image's further devices, which it does not cover."""
+        return self.identity + "".join(f",{digest}" for _, digest in self.opening.devices)
+
     def __getstate__(self) -> dict[str, Any]:
         self.opening.refuse_secrets()
         return {"opening": self.opening, "name": self.name, "size": self.size}

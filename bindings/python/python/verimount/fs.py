@@ -97,8 +97,8 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @property
     def fsid(self) -> str:
-        """The image's digest."""
-        return f"verimount-{self.image.digest}"
+        """The digests of the image and its devices."""
+        return f"verimount-{self.image._opened.identities}"
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
         """The entries of a directory, or a file itself."""
@@ -176,7 +176,7 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
             "ino": status.st_ino,
             "nlink": status.st_nlink,
             # What caches above know the content by: without it, some take the time, which reproducible images have in common.
-            "ETag": f"{self.image.digest}:{name}",
+            "ETag": f"{self.image._opened.identities}:{name}",
         }
         if is_link:
             info["destination"] = path.readlink()
@@ -208,7 +208,7 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return int(tokenize(self.ukey(path)), 16)
 
     def ukey(self, path: str) -> str:
-        """What is another one if the content is: the image's digest, and the path."""
+        """What is another one if the content is: the digests of the image and its devices, and the path."""
         return str(self.info(path)["ETag"])
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:

@@ -134,8 +134,8 @@ pub(super) const TOOLS: [Tool; 62] = [
     tool(
         "mkfs.erofs",
         "erofs-utils",
-        &[KernelTest, Test],
-        "makes images that ours are compared with",
+        &[KernelTest, Python, Test],
+        "makes images that ours are compared with, or that have devices",
     ),
     tool(
         "fio",
