@@ -184,17 +184,22 @@ fn read_key(key: &str) -> Result<PublicKey> {
     }
 }
 
+/// Many times the length of a key with its comments.
+const MAX_TEXT: usize = 64 << 10;
+
 /// Reads a key file, which may be a pipe.
 pub(crate) fn read_key_file(path: &Path) -> io::Result<String> {
-    read_short_text(File::open(path)?)
+    let text = read_short_text(File::open(path)?)?;
+    if text.len() == MAX_TEXT {
+        return Err(io::Error::other("it is too long for a key"));
+    }
+    Ok(text)
 }
 
-/// Reads the text of a key or password.
+/// Reads the text of a key or password, or only its beginning.
 pub(crate) fn read_short_text(from: impl Read) -> io::Result<String> {
-    /// Many times the length of a key with its comments. A longer file is not a key.
-    const MAX_SIZE: u64 = 64 << 10;
     let mut text = String::new();
-    from.take(MAX_SIZE).read_to_string(&mut text)?;
+    from.take(MAX_TEXT as u64).read_to_string(&mut text)?;
     Ok(text)
 }
 

@@ -13,9 +13,9 @@ pub enum Error {
     /// It contradicts itself.
     #[error("the model signature contradicts itself: {0}")]
     Inconsistent(String),
-    /// The text is not a public key for it.
+    /// The text is not a public key for it, or has something after it.
     #[error(
-        "it is not a public key for model signatures: PEM of an elliptic curve, P-256, P-384 or P-521"
+        "it is not one public key for model signatures: PEM of an elliptic curve, P-256, P-384 or P-521"
     )]
     BadKey,
     /// It was not made with the key.

@@ -92,7 +92,14 @@ fn other_keys_are_refused() {
     for pem in [data!("p384.pem"), data!("p521.pem")] {
         assert_eq!(verified(data!("files.sig"), pem), Err(Error::WrongKey));
     }
-    for text in ["", "key", &data!("p256.pem")[..100], data!("files.sig")] {
+    let two = [data!("p256.pem"), data!("p384.pem")].concat();
+    for text in [
+        "",
+        "key",
+        &data!("p256.pem")[..100],
+        data!("files.sig"),
+        &two,
+    ] {
         assert_eq!(Key::parse(text), Err(Error::BadKey));
     }
 }

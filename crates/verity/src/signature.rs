@@ -1,11 +1,12 @@
 use std::{fmt, io::Cursor};
 
 use ct_codecs::{Base64, Decoder};
-use minisign::{
-    ErrorKind, KeyPair as MinisignPair, PError, PublicKeyBox, SecretKeyBox, SignatureBox,
-};
+use minisign::{ErrorKind, KeyPair as MinisignPair, PError, SecretKeyBox, SignatureBox};
 
 use crate::{Error, FileDigest};
+
+/// How the comment begins that is the first line of each of minisign's files.
+const COMMENT: &str = "untrusted comment:";
 
 /// The id of a minisign key: stored in each of its signatures, and in the comments of its files as
 /// 16 hexadecimal digits.
@@ -71,12 +72,15 @@ impl PublicKey {
     /// Reads the text of a public key file, or just its line of base64.
     ///
     /// # Errors
-    /// [`Error::BadKey`].
+    /// [`Error::BadKey`], also for a text that holds anything else.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let key = match text.trim().lines().count() {
-            1 => minisign::PublicKey::from_base64(text.trim()),
-            _ => PublicKeyBox::from_string(text).and_then(PublicKeyBox::into_public_key),
+        let text = text.trim();
+        let key = if text.contains('\n') {
+            only_key(text)?
+        } else {
+            text
         };
+        let key = minisign::PublicKey::from_base64(key.trim());
         key.map(Self).map_err(Error::BadKey)
     }
 
@@ -116,7 +120,7 @@ impl SecretKey {
     /// Reads the text of a secret key file.
     ///
     /// # Errors
-    /// [`Error::BadKey`], also for a wrong password.
+    /// [`Error::BadKey`], also for a wrong password, and for a text that holds anything else.
     pub fn parse(text: &str, password: Option<String>) -> Result<Self, Error> {
         let stored = stored_key(text)?;
         let key = || SecretKeyBox::from_string(text);
@@ -149,13 +153,29 @@ type StoredKey = [u8; 158];
 
 /// Decodes the key in the text of a secret key file.
 fn stored_key(text: &str) -> Result<StoredKey, Error> {
-    let bad = |what| Error::BadKey(PError::new(ErrorKind::Encoding, what));
-    let line = text.lines().nth(1).ok_or_else(|| bad("it has one line"))?;
+    let line = only_key(text)?;
     let mut stored = [0; size_of::<StoredKey>()];
     match Base64::decode(&mut stored, line.trim(), None).map(<[u8]>::len) {
         Ok(len) if len == stored.len() => Ok(stored),
-        _ => Err(bad("its second line is not a secret key")),
+        _ => Err(bad_key("its second line is not a secret key")),
     }
+}
+
+/// The line with the key in the text of a key file, which has a comment before it and nothing else: of two keys, one would be
+/// ignored in silence.
+fn only_key(text: &str) -> Result<&str, Error> {
+    let mut lines = text.trim_end().lines();
+    match (lines.next(), lines.next(), lines.next()) {
+        (Some(comment), Some(key), None) if comment.starts_with(COMMENT) => Ok(key),
+        (_, None, _) => Err(bad_key("it has one line")),
+        _ => Err(bad_key(
+            "it holds more than one key and its comment: keep each key in a file of its own",
+        )),
+    }
+}
+
+fn bad_key(what: &'static str) -> Error {
+    Error::BadKey(PError::new(ErrorKind::Encoding, what))
 }
 
 fn is_encrypted(stored: &StoredKey) -> bool {

@@ -117,6 +117,40 @@ fn texts_that_are_no_keys_are_refused() {
     }
 }
 
+/// By minisign's format, a file of a key is a comment and the key.
+#[test]
+fn texts_with_anything_beside_one_key_are_refused() {
+    let [one, other] = [(), ()].map(|()| KeyPair::generate(None).unwrap());
+    let says_so = |refused: Error| {
+        let text = refused.to_string();
+        assert!(text.contains("more than one key"), "{text}");
+    };
+    let kinds = [(&one.public, &other.public), (&one.secret, &other.secret)];
+    for (file, second) in kinds {
+        let parse = |text: &str| {
+            if file == &one.public {
+                PublicKey::parse(text).map(drop)
+            } else {
+                SecretKey::parse(text, None).map(drop)
+            }
+        };
+        // As editors leave it.
+        for end in ["", "\n\n", "\r\n \n"] {
+            parse(&format!("{}{end}", file.trim_end())).unwrap();
+        }
+        let [line, other_line] = [file, second].map(|file| file.lines().nth(1).unwrap());
+        for text in [
+            format!("{file}{second}"),
+            format!("{file}{other_line}\n"),
+            format!("{file}\n\nand a note\n"),
+            format!("{line}\n{other_line}\n"),
+            format!("{line}\n{file}"),
+        ] {
+            says_so(parse(&text).unwrap_err());
+        }
+    }
+}
+
 /// The line alone is enough, as `minisign -P` has it.
 #[test]
 fn a_public_key_is_its_line_of_base64() {

@@ -144,6 +144,22 @@ fn a_key_is_given_as_its_file_or_as_itself() {
     }
 }
 
+/// Whoever adds a key to a file would believe that both are accepted.
+#[test]
+fn a_key_file_holds_one_key() {
+    let world = World::new();
+    let [(public, secret), (other, _)] = ["signer", "other"].map(|name| world.keys(name));
+    let image = world.sealed_image("image");
+    verimount(args!["sign", &image, "--key", &secret]).succeeds_quietly();
+    let text = fs::read_to_string(&public).unwrap();
+    let both = text.clone() + &fs::read_to_string(&other).unwrap();
+    let both = world.write("both", both);
+    verimount(args!["verify", &image, "--key", &both]).fails_saying("more than one key");
+    let spaces = " ".repeat(64 << 10);
+    let long = world.write("long", format!("{text}{spaces}{text}"));
+    verimount(args!["verify", &image, "--key", &long]).fails_saying("too long for a key");
+}
+
 #[test]
 fn a_digest_and_a_key_must_both_hold() {
     let world = World::new();
