@@ -9,12 +9,14 @@ use std::{
         unix::net::UnixStream,
     },
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
 };
 
 use rustix::io::{FdFlags, fcntl_setfd};
+use signal_hook::consts::{SIGHUP, SIGINT};
 use verimount_helper::receive_file;
 use verimount_names::one_line;
+use verimount_sys::HeldSignals;
 
 use crate::mount::{MountOptions, SUBTYPE};
 
@@ -34,17 +36,14 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
     let (ours, its) = UnixStream::pair()?;
     // The only descriptor that the program inherits.
     fcntl_setfd(&its, FdFlags::empty())?;
-    let mut program = Command::new(PROGRAM)
+    let mut program = Command::new(PROGRAM);
+    program
         .arg("-o")
         .arg(option_list(options))
         .arg("--")
         .arg(mount_point)
-        .env(COMMUNICATION, its.as_raw_fd().to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| not_run(error, &search_path()))?;
+        .env(COMMUNICATION, its.as_raw_fd().to_string());
+    let mut program = start(program)?;
     drop(its);
     let device = receive_file(&ours);
     let mut said = String::new();
@@ -92,15 +91,24 @@ fn option_list(options: &MountOptions) -> String {
 /// # Errors
 /// Why the program could not be run.
 pub(crate) fn unmount(mount_point: &Path, lazy: bool) -> io::Result<Output> {
-    let mut command = Command::new(PROGRAM);
-    command.arg("-u");
+    let mut program = Command::new(PROGRAM);
+    program.arg("-u");
     if lazy {
-        command.arg("-z");
+        program.arg("-z");
     }
-    command
-        .arg("--")
-        .arg(mount_point)
-        .output()
+    program.arg("--").arg(mount_point);
+    start(program)?.wait_with_output()
+}
+
+/// Starts the program, whose standard error is read. It is in the process group of this process, and so among those that autofs
+/// lets mount and that a terminal signals; ended between mounting and sending the device, it would leave a dead mount.
+fn start(mut program: Command) -> io::Result<Child> {
+    let _held = HeldSignals::hold(&[SIGHUP, SIGINT])?;
+    program
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .map_err(|error| not_run(error, &search_path()))
 }
 
@@ -139,6 +147,21 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn a_terminal_does_not_end_it() {
+        let mut sleep = Command::new("sleep");
+        sleep.arg("1000");
+        let mut program = start(sleep).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+        program.kill().unwrap();
+        program.wait().unwrap();
+        let held = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        let held = u64::from_str_radix(held.unwrap().trim(), 16).unwrap();
+        for signal in [SIGHUP, SIGINT] {
+            assert_eq!(held >> (signal - 1) & 1, 1, "{signal}: {status}");
+        }
+    }
 
     #[test]
     fn a_directory_that_cannot_be_searched_is_not_the_reason() {
