@@ -162,7 +162,7 @@ fn has_open(pid: i32, mount_id: u64) -> bool {
 }
 
 /// The number of the mount in the `fdinfo` of an open file.
-fn mount_of(info: &str) -> Option<u64> {
+pub(crate) fn mount_of(info: &str) -> Option<u64> {
     let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
     number?.trim().parse().ok()
 }

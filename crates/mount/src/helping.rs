@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::fd::OwnedFd,
     path::{Path, PathBuf, absolute},
     sync::Arc,
 };
@@ -13,15 +13,16 @@ use verimount_helper::{Answer, Task, ask, ask_for_file};
 use verimount_sync::Mutex;
 
 use crate::{
-    Daemon, MountOptions, UnmountError,
+    Daemon, MountEntry, MountOptions, UnmountError,
     ending::Record,
     mount::{clear_dead_mount, mount_here, set_read_ahead},
+    mount_table::mounted_on,
     place::{Left, Place},
-    unmount::unmount_here,
+    unmount::detach_here,
 };
 
 const MOUNT: &str = "mount";
-const UNMOUNT: &str = "unmount";
+const DETACH: &str = "detach the mount";
 const LEAVE: &str = "leave";
 const READ_AHEAD: &str = "read-ahead";
 
@@ -79,7 +80,7 @@ impl MountTasks {
         };
         vec![
             task(MOUNT, Self::mount),
-            task(UNMOUNT, Self::unmount),
+            task(DETACH, Self::detach),
             task(LEAVE, |tasks, _| tasks.leave()),
             task(READ_AHEAD, |tasks, _| tasks.set_read_ahead()),
         ]
@@ -100,12 +101,14 @@ impl MountTasks {
         Ok(Answer::of_file(device))
     }
 
-    fn unmount(&self, given: &[u8]) -> io::Result<Answer> {
-        let (is_lazy, mount_point) = given.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        match self.mount_point.as_os_str().as_bytes() == mount_point {
-            true => told(unmount_here(&self.mount_point, *is_lazy == 1).map(|()| None)),
-            false => Err(io::ErrorKind::PermissionDenied.into()),
-        }
+    /// Detaches the mount with this number, if it is one of Verimount's on the mount point.
+    fn detach(&self, number: &[u8]) -> io::Result<Answer> {
+        let entry = mounted_on(&self.mount_point).filter(MountEntry::is_ours);
+        let meant = entry.filter(|entry| entry.id.to_ne_bytes() == number);
+        let detached = meant
+            .ok_or(UnmountError::NotMounted)
+            .and_then(|entry| detach_here(&entry));
+        told(detached.map(|()| None))
     }
 
     fn leave(&self) -> io::Result<Answer> {
@@ -135,13 +138,12 @@ pub(crate) fn mount(options: &MountOptions) -> Option<io::Result<OwnedFd>> {
     ask_for_file(MOUNT, &options)
 }
 
-/// Has the helper unmount; `None` if this process has none.
-pub(crate) fn unmount(mount_point: &Path, lazy: bool) -> Option<Result<(), UnmountError>> {
-    let given = [&[lazy.into()], mount_point.as_os_str().as_bytes()].concat();
-    Some(heard(ask(UNMOUNT, &given)?).map(drop))
+/// Has the helper detach this mount; `None` if this process has none.
+pub(crate) fn detach(entry: &MountEntry) -> Option<Result<(), UnmountError>> {
+    Some(heard(ask(DETACH, &entry.id.to_ne_bytes())?).map(drop))
 }
 
-/// Has the helper detach the mount, and returns who still uses it; `None` if this process has no helper.
+/// Has the helper detach the mount that it has made, and returns who still uses it; `None` if this process has no helper.
 pub(crate) fn leave() -> Option<Result<Option<String>, UnmountError>> {
     Some(heard(ask(LEAVE, &[])?))
 }

@@ -18,9 +18,9 @@ use verimount_names::printable;
 
 use crate::{
     Attached, UnmountError, fusermount, helping, kernel_mount,
-    mount_table::mounted_on,
-    place::{HeldPlace, Place, is_dead},
-    unmount,
+    mount_table::{MountEntry, mounted_on},
+    place::{HeldPlace, Place},
+    unmount::detach,
 };
 
 /// The kernel's read-ahead where root can set it, in KiB: one request of the largest size.
@@ -242,11 +242,11 @@ fn checked_mount_point(path: &Path) -> Result<PathBuf, MountError> {
 
 /// Removes the mount of a Verimount daemon that no longer runs.
 pub(crate) fn clear_dead_mount(mount_point: &Path) -> Result<(), MountError> {
-    let ours = mounted_on(mount_point).is_some_and(|entry| entry.is_ours());
-    if !ours || !is_dead(mount_point) {
+    let ours = mounted_on(mount_point).filter(MountEntry::is_ours);
+    let Some(dead) = ours.filter(MountEntry::is_dead) else {
         return Ok(());
-    }
-    unmount(mount_point, true).map_err(|reason| MountError::Dead {
+    };
+    detach(&dead).map_err(|reason| MountError::Dead {
         path: mount_point.to_owned(),
         reason,
     })

@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::process::geteuid;
+use rustix::{fs::statfs, io::Errno, process::geteuid};
 
-use crate::{mount::SUBTYPE, place::is_dead};
+use crate::mount::SUBTYPE;
 
 const TABLE: &str = "/proc/self/mountinfo";
 
@@ -33,9 +33,10 @@ impl MountEntry {
         self.fs_type.strip_prefix("fuse.") == Some(SUBTYPE)
     }
 
-    /// Whether its process has ended without unmounting it.
+    /// Whether its process has ended without unmounting it. `statfs` is used because the kernel never caches its answer,
+    /// unlike attributes.
     pub fn is_dead(&self) -> bool {
-        is_dead(&self.mount_point)
+        statfs(&self.mount_point).is_err_and(|error| error == Errno::NOTCONN)
     }
 
     /// Whether what it says of itself is believed: root or this user has mounted it. Any other user's could say

@@ -1,6 +1,5 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rustix::{fs::statfs, io::Errno};
 use verimount_names::printable;
 
 use crate::{
@@ -8,8 +7,7 @@ use crate::{
     ending::{EndingMount, Record},
     helping,
     mount_table::mounted_on,
-    unmount,
-    unmount::unmount_here,
+    unmount::{detach, detach_here},
 };
 
 /// A mount of this process. Its device number distinguishes it from other mounts on the same directory.
@@ -29,10 +27,6 @@ impl Place {
             mount_point,
             device,
         }
-    }
-
-    fn is_in_sight(&self) -> bool {
-        self.entry().is_some()
     }
 
     /// Its line in the mount table, unless it is detached.
@@ -66,7 +60,11 @@ impl Place {
         };
         let ending = daemon.map(|daemon| EndingMount::of(&entry, daemon));
         let record = ending.as_ref().and_then(recorded);
-        unmount_here(&self.mount_point, true)?;
+        match detach_here(&entry) {
+            // It has ended while this waited: an automounter has unmounted it.
+            Err(UnmountError::NotMounted) => return Ok(Left::default()),
+            detached => detached?,
+        }
         let in_use = ending.filter(|ending| !ending.users().is_empty());
         Ok(Left {
             record,
@@ -113,16 +111,10 @@ impl Drop for HeldPlace {
     fn drop(&mut self) {
         // The connection ends the same way after an unmount and after an abort, which leaves a dead
         // mount behind. A live mount there was made since then, and may have the same device number.
-        let mount_point = &self.place.mount_point;
-        if self.place.is_in_sight() && (!self.ended || is_dead(mount_point)) {
+        let left = self.place.entry();
+        if let Some(left) = left.filter(|left| !self.ended || left.is_dead()) {
             // A failure here would hide the reason why the mount ended.
-            let _ = unmount(mount_point, true);
+            let _ = detach(&left);
         }
     }
-}
-
-/// Whether the mount on `mount_point` has lost its daemon. `statfs` is used because the kernel never
-/// caches its answer, unlike attributes.
-pub(crate) fn is_dead(mount_point: &Path) -> bool {
-    statfs(mount_point).is_err_and(|error| error == Errno::NOTCONN)
 }

@@ -1,9 +1,7 @@
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::{fs, io, os::fd::AsRawFd, path::Path};
 
 use rustix::{
+    fs::{Mode, OFlags, open},
     io::Errno,
     mount::{UnmountFlags, unmount as umount2},
 };
@@ -11,6 +9,7 @@ use thiserror::Error;
 use verimount_names::one_line;
 
 use crate::{
+    ending::mount_of,
     fusermount, helping,
     mount_table::{MountEntry, mounted_on},
 };
@@ -53,32 +52,57 @@ pub enum UnmountError {
 /// # Errors
 /// Any [`UnmountError`].
 pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
-    helping::unmount(mount_point, lazy).unwrap_or_else(|| unmount_here(mount_point, lazy))
+    let entry = checked(mount_point)?;
+    if lazy {
+        return detach_here(&entry);
+    }
+    let unmounted = umount2(&entry.mount_point, UnmountFlags::NOFOLLOW);
+    unmounted.or_else(|error| not_unmounted(error, &entry.mount_point, false))
+}
+
+/// Detaches this mount of Verimount (a lazy unmount), and no other.
+///
+/// # Errors
+/// [`UnmountError::NotMounted`] if it has ended meanwhile; any other [`UnmountError`].
+pub(crate) fn detach(entry: &MountEntry) -> Result<(), UnmountError> {
+    helping::detach(entry).unwrap_or_else(|| detach_here(entry))
 }
 
 /// The same, by this process.
-pub(crate) fn unmount_here(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
-    let mount_point = &checked(mount_point)?;
-    let flags = match lazy {
-        true => UnmountFlags::DETACH | UnmountFlags::NOFOLLOW,
-        false => UnmountFlags::NOFOLLOW,
-    };
-    match umount2(mount_point, flags) {
-        Ok(()) => Ok(()),
-        Err(Errno::INVAL) => Err(UnmountError::NotMounted),
-        Err(Errno::BUSY) => Err(UnmountError::Busy),
-        Err(Errno::PERM) => ask_fusermount(mount_point, lazy),
-        Err(other) => Err(UnmountError::System(other.into())),
+///
+/// A look-up of an automount point waits while the mount expires, and then finds the automount point itself, which is to stay.
+/// So the root is looked up first, by which nothing is mounted, and unmounted if it is still that of this mount.
+pub(crate) fn detach_here(entry: &MountEntry) -> Result<(), UnmountError> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let system = |error: Errno| UnmountError::System(error.into());
+    let root = open(&entry.mount_point, flags, Mode::empty()).map_err(system)?;
+    let number = root.as_raw_fd();
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}"));
+    if mount_of(&info.map_err(UnmountError::System)?) != Some(entry.id) {
+        return Err(UnmountError::NotMounted);
+    }
+    // This leads to it, whatever its path leads to by now.
+    let detached = umount2(format!("/proc/self/fd/{number}"), UnmountFlags::DETACH);
+    detached.or_else(|error| not_unmounted(error, &entry.mount_point, true))
+}
+
+/// What is mounted on a mount point, if it is Verimount's. Its path has no symbolic links.
+fn checked(mount_point: &Path) -> Result<MountEntry, UnmountError> {
+    let absolute = mount_point.canonicalize().map_err(UnmountError::System)?;
+    match mounted_on(&absolute) {
+        Some(entry) if entry.is_ours() => Ok(entry),
+        Some(MountEntry { fs_type, .. }) => Err(UnmountError::NotOurs { fs_type }),
+        None => Err(UnmountError::NotMounted),
     }
 }
 
-/// The mount point without symbolic links, which unmounting does not follow, if it is one of Verimount's.
-fn checked(mount_point: &Path) -> Result<PathBuf, UnmountError> {
-    let absolute = mount_point.canonicalize().map_err(UnmountError::System)?;
-    match mounted_on(&absolute) {
-        Some(entry) if entry.is_ours() => Ok(absolute),
-        Some(MountEntry { fs_type, .. }) => Err(UnmountError::NotOurs { fs_type }),
-        None => Err(UnmountError::NotMounted),
+/// What an error of unmounting means; `fusermount3` may do what this process may not.
+fn not_unmounted(error: Errno, mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
+    match error {
+        Errno::INVAL => Err(UnmountError::NotMounted),
+        Errno::BUSY => Err(UnmountError::Busy),
+        Errno::PERM => ask_fusermount(mount_point, lazy),
+        other => Err(UnmountError::System(other.into())),
     }
 }
 
@@ -96,5 +120,44 @@ fn ask_fusermount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
             None => Err(UnmountError::NotMounted),
         },
         said => Err(UnmountError::Refused(one_line(said).to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use verimount_testkit::{World, needs};
+
+    use super::*;
+    use crate::{MountOptions, mount::mount_here};
+
+    /// Another mount may be there when it has been looked up, or the automount point below it.
+    #[test]
+    fn only_the_mount_that_is_meant_is_detached() {
+        let world = needs!(World::with_mount_point());
+        let mnt = world.path("mnt");
+        let options = MountOptions {
+            source_name: "test".to_owned(),
+            read_only: true,
+            allow_other: false,
+            threads: NonZeroUsize::MIN,
+            awake: false,
+            no_exec: false,
+            no_symfollow: false,
+            suid: false,
+            dev: false,
+        };
+        let _device = mount_here(&mnt, &options).unwrap();
+        let [meant, mut gone] = [(), ()].map(|()| mounted_on(&mnt).unwrap());
+        gone.id += 1;
+        let refused = detach_here(&gone);
+        assert!(
+            matches!(refused, Err(UnmountError::NotMounted)),
+            "{refused:?}"
+        );
+        assert!(mounted_on(&mnt).is_some());
+        detach_here(&meant).unwrap();
+        assert!(mounted_on(&mnt).is_none());
     }
 }
