@@ -21,7 +21,7 @@ use verimount::mounts::take_inherited;
 use verimount::mounts::{EndSignals, Mounted, Reload, Terminal};
 use verimount::{
     printable,
-    sandbox::{Kind, Sandbox},
+    sandbox::{Kind, Sandbox, detach_helper},
 };
 
 use crate::{
@@ -165,6 +165,7 @@ impl BackgroundArgs {
                 Ok(None)
             }
             Caller::Other { manager } => {
+                detach_helper()?;
                 self.say_ready(text);
                 Ok(manager.and_then(ServiceManager::announce))
             }
@@ -238,9 +239,12 @@ fn detach(
     }
     dup2_stdin(&nowhere)?;
     drop(inherited);
+    chdir("/")?;
+    // Last: from here on, an automounter that waits for the command lets this process wait at the mount point, and its helper.
+    // Nothing fails any more unless the command has ended.
+    detach_helper()?;
     // This fails if the process is a group leader already, which does no harm.
     let _ = setsid();
-    chdir("/")?;
     write!(stdout(), "{READY}{ready}")?;
     stdout().flush()?;
     dup2_stdout(&nowhere)?;

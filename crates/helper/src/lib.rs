@@ -1,7 +1,8 @@
 //! A process that does for a sandboxed one what the sandbox forbids, and nothing else.
 //!
 //! [`start`] makes it, with the list of its [`Task`]s; [`ask`] names one of them. It is a copy of the process that starts
-//! it, made while that has a single thread and has read nothing of others. It ends when that process ends.
+//! it, made while that has a single thread and has read nothing of others. It ends when that process ends. Until [`detach`],
+//! it is in the same session and process group.
 
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
@@ -9,6 +10,7 @@
 mod message;
 mod removal;
 mod serve;
+mod session;
 mod task;
 
 use std::{
@@ -18,10 +20,11 @@ use std::{
 };
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use verimount_sys::{Forked, fork};
+use verimount_sys::{Forked, HeldSignals, fork};
 
 pub use message::receive_file;
 pub use removal::{remove_file, removing};
+pub use session::detach;
 pub use task::{Answer, Task};
 
 /// The socket to the helper of this process.
@@ -31,10 +34,13 @@ static HELPER: OnceLock<OwnedFd> = OnceLock::new();
 ///
 /// # Errors
 /// An error if there are other threads, or a helper; otherwise the system's.
-pub fn start(tasks: Vec<Task>) -> io::Result<()> {
+pub fn start(mut tasks: Vec<Task>) -> io::Result<()> {
+    tasks.push(session::leaving());
     let (ours, its) = pair()?;
+    // Until the new process has its handlers.
+    let held = HeldSignals::hold(&serve::SIGNALS)?;
     match fork()? {
-        Forked::Child => serve::serve(its, ours, tasks),
+        Forked::Child => serve::serve(its, ours, held, tasks),
         Forked::Parent => HELPER
             .set(ours)
             .map_err(|_| io::Error::other("the process has a helper already")),

@@ -12,11 +12,11 @@ use std::{
 };
 
 use rustix::{
-    process::{chdir, setsid},
+    process::chdir,
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use verimount_sys::take_inherited;
+use verimount_sys::{HeldSignals, take_inherited};
 
 use crate::{
     Answer, Task,
@@ -26,11 +26,16 @@ use crate::{
 /// The most tasks that are done at the same time. Those of a mount are few, and come one by one.
 const MAX_AT_ONCE: usize = 16;
 
-/// Does what is asked at `socket` until the process that asks has ended. `others` is that process's end of it.
-pub(crate) fn serve(socket: OwnedFd, others: OwnedFd, tasks: Vec<Task>) -> ! {
+/// The signals that ask processes to end. They are for the one that asks, at the end of which this one ends; terminals and
+/// service managers send them to both.
+pub(crate) const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
+
+/// Does what is asked at `socket` until the process that asks has ended. `others` is that process's end of it, and
+/// [`SIGNALS`] are held back until now.
+pub(crate) fn serve(socket: OwnedFd, others: OwnedFd, held: HeldSignals, tasks: Vec<Task>) -> ! {
     // Otherwise this process would keep itself alive.
     drop(others);
-    if detach().is_ok() {
+    if ignore(held).and_then(|()| let_go()).is_ok() {
         let working = AtomicUsize::new(0);
         thread::scope(|scope| {
             while let Ok(Some(question)) = receive_question(&socket) {
@@ -43,16 +48,19 @@ pub(crate) fn serve(socket: OwnedFd, others: OwnedFd, tasks: Vec<Task>) -> ! {
     process::exit(0)
 }
 
-/// Leaves the terminal and all that was inherited. The signals that end a process are for the one that asks, at the end of
-/// which this one ends; service managers send them to both.
-fn detach() -> io::Result<()> {
+/// Ignores [`SIGNALS`], which need not be held back any longer.
+fn ignore(held: HeldSignals) -> io::Result<()> {
     let ignored = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
+    for signal in SIGNALS {
         // A handler, as programs that are run would inherit that a signal is ignored.
         signal_hook::flag::register(signal, ignored.clone())?;
     }
-    // Fails only in the leader of a group, which a new process is not.
-    let _ = setsid();
+    drop(held);
+    Ok(())
+}
+
+/// Lets go of the working directory and of all files that were inherited.
+fn let_go() -> io::Result<()> {
     chdir("/")?;
     drop(take_inherited()?);
     let nothing = File::options().read(true).write(true).open("/dev/null")?;

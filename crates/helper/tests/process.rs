@@ -7,7 +7,8 @@ use std::{
     process, thread,
 };
 
-use verimount_helper::{Answer, Task, ask, remove_file, removing, start};
+use rustix::process::{Pid, Signal, getpgrp, getsid, kill_process};
+use verimount_helper::{Answer, Task, ask, detach, remove_file, removing, start};
 
 fn main() {
     let folder = tempfile::tempdir().unwrap();
@@ -16,15 +17,20 @@ fn main() {
         fs::write(path, "text").unwrap();
     }
     assert!(ask("pid", &[]).is_none(), "there is no helper yet");
+    detach().unwrap();
     start(tasks(&file)).unwrap();
 
     let own = process::id().to_string();
     let helper = String::from_utf8(bytes("pid", &[])).unwrap();
     assert_ne!(helper, own);
+    let helper = Pid::from_raw(helper.parse().unwrap()).unwrap();
     assert!(start(Vec::new()).is_err(), "there is one already");
     it_does_only_its_tasks(&file, &other);
     many_ask_at_once();
-    it_ends(&helper);
+    signals_do_not_end_it(helper);
+    it_leaves_when_it_is_told(helper);
+    signals_do_not_end_it(helper);
+    it_ends(helper);
 }
 
 fn tasks(file: &Path) -> Vec<Task> {
@@ -33,6 +39,7 @@ fn tasks(file: &Path) -> Vec<Task> {
         Task::new("pid", |_| {
             Ok(Answer::of_bytes(process::id().to_string().into()))
         }),
+        Task::new("groups", |_| Ok(Answer::of_bytes(groups().into()))),
         Task::new("reverse", |given| {
             Ok(Answer::of_bytes(given.iter().rev().copied().collect()))
         }),
@@ -42,6 +49,11 @@ fn tasks(file: &Path) -> Vec<Task> {
         Task::new("panic", |_| panic!("on purpose")),
         removing(vec![file.to_owned()]),
     ]
+}
+
+/// The process group and the session of this process.
+fn groups() -> String {
+    format!("{:?} {:?}", getpgrp(), getsid(None).unwrap())
 }
 
 fn bytes(task: &str, given: &[u8]) -> Vec<u8> {
@@ -81,10 +93,29 @@ fn many_ask_at_once() {
     });
 }
 
+/// They reach it from the terminal, too, as long as it is in the group of whoever started it.
+fn signals_do_not_end_it(helper: Pid) {
+    for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
+        kill_process(helper, signal).unwrap();
+        assert_eq!(bytes("reverse", &[1, 2]), [2, 1]);
+    }
+}
+
+/// The automounter that it mounts for is known by its process group: autofs lets all others wait for that mount.
+fn it_leaves_when_it_is_told(helper: Pid) {
+    let its = || String::from_utf8(bytes("groups", &[])).unwrap();
+    assert_eq!(its(), groups());
+    // Again does no harm.
+    for _ in 0..2 {
+        detach().unwrap();
+        assert_eq!(its(), format!("{helper:?} {helper:?}"));
+    }
+}
+
 /// A helper that is gone is an error, and nothing waits for it.
-fn it_ends(helper: &str) {
-    let pid = rustix::process::Pid::from_raw(helper.parse().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()).unwrap();
+fn it_ends(helper: Pid) {
+    kill_process(helper, Signal::KILL).unwrap();
+    rustix::process::waitpid(Some(helper), rustix::process::WaitOptions::empty()).unwrap();
     assert!(ask("pid", &[]).unwrap().is_err());
+    assert!(detach().is_err());
 }

@@ -15,7 +15,7 @@ use crate::{
     location::{BESIDE, Kind as Place, SIDECAR_SUFFIX, path_with},
 };
 
-pub use verimount_helper::{Answer, Task, ask, ask_for_file, removing};
+pub use verimount_helper::{Answer, Task, ask, ask_for_file, detach as detach_helper, removing};
 pub use verimount_sandbox::{Held, Kind};
 
 /// The rights that this process keeps, and what its helper does.

@@ -1,11 +1,13 @@
 //! Real mounts. All of this also runs as an ordinary user, by `ordinary_user`.
 
+mod automounts;
 mod damage;
 mod ends;
 mod kinds;
 mod listed;
 mod log;
 mod mirrors;
+mod opening;
 mod option_list;
 mod owners;
 mod points;

@@ -53,8 +53,17 @@ impl OnTerminal {
 
     /// Ends it with Ctrl-C; what it has shown by then, with its exit code.
     fn interrupt(mut self) -> (String, Option<i32>) {
-        let mut keyboard = self.child.stdin.take().unwrap();
+        self.press_control_c();
+        self.ends()
+    }
+
+    pub(crate) fn press_control_c(&mut self) {
+        let keyboard = self.child.stdin.as_mut().unwrap();
         keyboard.write_all(&[CONTROL_C]).unwrap();
+    }
+
+    /// Waits for its end; what it has shown by then, with its exit code.
+    pub(crate) fn ends(mut self) -> (String, Option<i32>) {
         let mut rest = Vec::new();
         self.child
             .stdout

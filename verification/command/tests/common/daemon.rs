@@ -245,7 +245,7 @@ impl Background {
 
     /// The daemon's process, found by its mount point.
     pub(crate) fn daemon(&self) -> Option<Pid> {
-        daemon_of(&self.directory)
+        processes_of(&self.directory).into_iter().next()
     }
 }
 
@@ -296,16 +296,19 @@ pub(crate) fn unless_busy(mut run: impl FnMut() -> Ended) -> Ended {
     ended
 }
 
-/// The process that has the path of a mount point as an argument.
-fn daemon_of(directory: &Path) -> Option<Pid> {
+/// The processes of the command that have the path of a mount point as an argument: the daemon and its helper, once they are
+/// on their own.
+pub(crate) fn processes_of(directory: &Path) -> Vec<Pid> {
     let wanted = directory.as_os_str().as_encoded_bytes();
-    fs::read_dir("/proc").unwrap().find_map(|entry| {
-        let entry = entry.ok()?;
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let arguments = fs::read(entry.path().join("cmdline")).ok()?;
-        let is_it = arguments
-            .split(|&byte| byte == 0)
-            .any(|argument| argument == wanted);
-        is_it.then(|| Pid::from_raw(pid))?
-    })
+    let command = binary().canonicalize().unwrap();
+    let is_one = |process: &Path| {
+        let is_the_command = fs::read_link(process.join("exe")).is_ok_and(|exe| exe == command);
+        let arguments = fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut arguments = arguments.split(|&byte| byte == 0);
+        is_the_command && arguments.any(|argument| argument == wanted)
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let processes = processes.filter(|process| is_one(&process.path()));
+    let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw).collect()
 }
