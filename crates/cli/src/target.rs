@@ -1,11 +1,10 @@
 use std::{
-    fs,
-    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+use rustix::fs::{AtFlags, CWD, FileType, statat};
 use verimount::mounts::{
     AskError, EndingMount, Export, NoAnswer, Status, ask_export, ask_mount, ending_mounts,
 };
@@ -23,11 +22,14 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// A mount point or a socket, by the type of the file.
+    /// A mount point or a socket, by the type of the file. Unlike `fs::metadata`, this has no automounter mount.
     pub(crate) fn at(path: &Path) -> Self {
-        match fs::metadata(path) {
-            Ok(found) if found.file_type().is_socket() => Self::Export(path.to_owned()),
-            _ => Self::Mount(path.to_owned()),
+        let found = statat(CWD, path, AtFlags::NO_AUTOMOUNT);
+        let file_type = found.map(|found| FileType::from_raw_mode(found.st_mode));
+        if file_type == Ok(FileType::Socket) {
+            Self::Export(path.to_owned())
+        } else {
+            Self::Mount(path.to_owned())
         }
     }
 

@@ -257,3 +257,15 @@ fn waits(process: &Pid) -> bool {
             .is_some_and(|rest| rest.starts_with('D'))
     })
 }
+
+#[test]
+fn nothing_is_mounted_to_be_unmounted() {
+    let world = needs!(World::with_mount_point());
+    let mut automounter = needs!(Automounter::start(&world, &mount_of_image(&world)));
+    let mnt = world.path("mnt");
+    for lazy in [&[][..], &["--lazy"]] {
+        verimount(args!["umount", &mnt; lazy]).fails_saying("has type autofs");
+    }
+    verimount(args!["status", &mnt]).fails_saying("is not a verimount mount");
+    automounter.mounts_for_who_looks(&IN_IMAGE);
+}
