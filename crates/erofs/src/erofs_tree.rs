@@ -63,7 +63,8 @@ impl ErofsTree {
         if id == self.image.superblock.root {
             return Ok(NodeId::ROOT);
         }
-        // No inode is where the number would be that of another file: there is the superblock.
+        // No inode is where the number would be that of another file: there is the superblock. Nor is one where there would be
+        // no number: that is 64 PiB away.
         let number = NodeId::new(id.get()).filter(|number| *number != NodeId::ROOT);
         number.ok_or(Defect::InodeRange.in_image(0).into())
     }

@@ -65,7 +65,7 @@ pub(crate) enum Defect {
     Range,
     #[error("an address is impossibly large")]
     Address,
-    #[error("an inode is in front of the end of the superblock")]
+    #[error("an inode is in front of the end of the superblock, or too far away")]
     InodeRange,
     #[error("an inode's type is impossible: mode {0:#o}")]
     Mode(u16),

@@ -169,7 +169,7 @@ fn impossible_requests_are_refused() {
     assert!(matches!(read, Err(Error::NoContent)));
     let read = tree.read(NodeId::ROOT, 0, 1, &mut scratch);
     assert!(matches!(read, Err(Error::IsADirectory)));
-    for unknown in [2, 7, 1 << 33, u64::MAX] {
+    for unknown in [2, 7, 1 << 33, 1 << 63] {
         let unknown = NodeId::new(unknown).unwrap();
         assert!(tree.attr(unknown).is_err(), "{unknown}");
     }
