@@ -140,7 +140,8 @@ impl ErofsTree {
 
 impl Tree for ErofsTree {
     fn attr(&self, node: NodeId) -> Result<Attr, TreeError> {
-        Ok(self.inode(node)?.attr(node))
+        let inode = self.inode(node)?;
+        Ok(inode.attr(self.number(inode.id)?))
     }
 
     fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, TreeError> {
@@ -159,6 +160,16 @@ impl Tree for ErofsTree {
             return Err(Error::from(Defect::EntryType.at(inode.xattrs.at)).into());
         }
         Ok(inode.attr(self.number(found.id)?))
+    }
+
+    fn parent(&self, directory: NodeId) -> Result<Attr, TreeError> {
+        let inode = self.directory(directory)?;
+        let found = Directory::new(&self.image, &inode).find(b"..")?;
+        let parent = self.image.inode(found.ok_or(TreeError::NotFound)?.id)?;
+        match parent.file_type {
+            FileType::Directory => Ok(parent.attr(self.number(parent.id)?)),
+            _ => Err(Error::from(Defect::EntryType.at(parent.xattrs.at)).into()),
+        }
     }
 
     fn list(
@@ -242,6 +253,10 @@ impl Tree for ErofsTree {
             name_max: u32::try_from(MAX_NAME).unwrap_or(u32::MAX),
             max_entries: bytes.checked_div(MIN_ENTRY).unwrap_or_default(),
         }
+    }
+
+    fn claimed_id(&self) -> Option<u32> {
+        self.image.superblock.claimed_id
     }
 
     fn shares_data(&self) -> bool {

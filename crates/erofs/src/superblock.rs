@@ -2,7 +2,7 @@
 
 use verimount_source::{AlignedBuf, ReadAt, Scratch};
 use verimount_tree::Timestamp;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
     Error, Unsupported,
@@ -46,6 +46,8 @@ pub struct Superblock {
     /// A bit for each compression algorithm that files may have.
     pub(crate) algorithms: u16,
     pub(crate) note: Note,
+    /// Bits that tell it from other images, if it has an identifier.
+    pub(crate) claimed_id: Option<u32>,
     blocks: u64,
     volume_name: [u8; 16],
 }
@@ -163,6 +165,8 @@ impl Superblock {
                 false => 1,
             },
             note: Note::empty(),
+            // An identifier may be made before the contents are known. With the times and numbers beside it, fewer images are alike.
+            claimed_id: (raw.uuid != [0; 16]).then(|| crc32c::crc32c(raw.as_bytes())),
             blocks: raw.blocks.get().into(),
             volume_name: raw.volume_name,
         };

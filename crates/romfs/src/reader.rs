@@ -146,6 +146,25 @@ impl<S: ReadAt> Romfs<S> {
         Ok(target)
     }
 
+    /// The directory that another one is in: what its `..` leads to, which is one of the first headers of its chain. `None` if
+    /// there is none.
+    pub(crate) fn parent(&self, directory: NodeId) -> Result<Option<Node>, Error> {
+        let mut next = self.header(directory)?.first_child()?;
+        for _ in 0..MAX_ANCESTORS {
+            let Some(id) = next else { break };
+            let header = self.header(id)?;
+            if let (b"..", Some(target)) = (&*header.name, header.link_target()) {
+                let parent = self.node(target?)?;
+                return match parent.kind {
+                    NodeKind::Directory => Ok(Some(parent)),
+                    _ => Err(Defect::Dot.at(id).into()),
+                };
+            }
+            next = header.next();
+        }
+        Ok(None)
+    }
+
     /// Reads the entries of a directory by following its chain of headers.
     pub(crate) fn chain(&self, directory: NodeId, most: usize) -> Result<Entries, Error> {
         let mut entries = Entries::default();

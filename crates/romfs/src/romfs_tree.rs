@@ -152,6 +152,11 @@ impl<S: ReadAt> Tree for RomfsTree<S> {
         self.found(&found.ok_or(TreeError::NotFound)?)
     }
 
+    fn parent(&self, directory: TreeNodeId) -> Result<Attr, TreeError> {
+        let parent = self.image.parent(self.id(directory)?)?;
+        self.found(&parent.ok_or(TreeError::NotFound)?)
+    }
+
     fn list(
         &self,
         directory: TreeNodeId,

@@ -320,6 +320,11 @@ impl Tree for VerifiedTree {
         Ok(found)
     }
 
+    fn parent(&self, directory: NodeId) -> Result<Attr, Error> {
+        self.requests.count(Operation::Lookup);
+        self.recorded(directory, 0, self.tree.parent(directory))
+    }
+
     fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
         self.requests.count(Operation::ReadDir);
         self.recorded(directory, 0, self.tree.list(directory, from, add))
@@ -366,6 +371,10 @@ impl Tree for VerifiedTree {
 
     fn usage(&self) -> Usage {
         self.tree.usage()
+    }
+
+    fn claimed_id(&self) -> Option<u32> {
+        self.tree.claimed_id()
     }
 
     fn walk_places(&self, visit: &mut VisitPlace<'_>) -> ControlFlow<()> {

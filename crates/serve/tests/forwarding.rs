@@ -36,6 +36,10 @@ impl Tree for Noting {
         self.note("lookup", Err(Error::NotFound))
     }
 
+    fn parent(&self, _: NodeId) -> Result<Attr, Error> {
+        self.note("parent", Err(Error::NotFound))
+    }
+
     fn list(&self, _: NodeId, _: Cursor, _: &mut AddEntry<'_>) -> Result<(), Error> {
         self.note("list", Ok(()))
     }
@@ -68,6 +72,10 @@ impl Tree for Noting {
             max_entries: 0,
         };
         self.note("usage", usage)
+    }
+
+    fn claimed_id(&self) -> Option<u32> {
+        self.note("claimed_id", None)
     }
 
     fn walk_places(&self, _: &mut VisitPlace<'_>) -> ControlFlow<()> {
@@ -122,12 +130,14 @@ fn call_all(tree: &dyn Tree) {
     let scratch = &mut Scratch::default();
     let _ = tree.attr(root);
     let _ = tree.lookup(root, name);
+    let _ = tree.parent(root);
     let _ = tree.list(root, start, &mut |_, _| go_on);
     let _ = tree.list_with_attrs(root, start, &mut |_, _, _| go_on);
     tree.list_readable(root, start, &mut |_| go_on);
     let _ = tree.read(root, 0, 1, scratch);
     let _ = tree.readlink(root, scratch);
     tree.usage();
+    let _ = tree.claimed_id();
     let _ = tree.walk_places(&mut |_| go_on);
     assert!(tree.shares_data() && tree.has_access_lists() && tree.has_holes());
     assert_eq!(tree.ownership(), Ownership::Borrowed);
@@ -146,7 +156,7 @@ fn each_method_reaches_the_tree() {
     let take = || mem::take(&mut *noted.lock().unwrap());
     call_all(&tree);
     let called = take();
-    assert_eq!(called.len(), 19);
+    assert_eq!(called.len(), 21);
     call_all(&VerifiedTree::new(Box::new(tree), None, Arc::default()));
     assert_eq!(take(), called);
 }

@@ -49,6 +49,11 @@
 //!         if name == &*number.to_string() { Ok(attr) } else { Err(Error::NotFound) }
 //!     }
 //!
+//!     fn parent(&self, _: NodeId) -> Result<Attr, Error> {
+//!         // The only directory is the root.
+//!         Err(Error::NotADirectory)
+//!     }
+//!
 //!     fn list(
 //!         &self,
 //!         directory: NodeId,

@@ -85,6 +85,11 @@ impl Tree for SingleFile {
         }
     }
 
+    fn parent(&self, _: NodeId) -> Result<Attr, Error> {
+        // All but the root is the file.
+        Err(Error::NotADirectory)
+    }
+
     fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
         const END: Cursor = Cursor::new(1).unwrap();
         self.check_directory(directory)?;

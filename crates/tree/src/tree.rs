@@ -54,7 +54,8 @@ pub struct Usage {
 /// The storage may be hostile: every operation must end, in bounded memory. A [`NodeId`] comes from the
 /// kernel, and need not be one that the tree has returned.
 pub trait Tree: Send + Sync {
-    /// The attributes of a file.
+    /// The attributes of a file. A number under which the tree has no file gives any [`Error`], or the attributes of something
+    /// that has another number.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -65,6 +66,12 @@ pub trait Tree: Send + Sync {
     /// # Errors
     /// Any [`Error`]; [`Error::NotFound`] if the name does not exist.
     fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error>;
+
+    /// The attributes of the directory that a directory, which is not the root, is in.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn parent(&self, directory: NodeId) -> Result<Attr, Error>;
 
     /// Calls `add` with each entry of a directory, starting at `from`, without `.` and `..`, until `add`
     /// breaks. Each entry comes with the cursor behind it, at which a later call continues. The order
@@ -137,6 +144,11 @@ pub trait Tree: Send + Sync {
 
     /// The size of the tree.
     fn usage(&self) -> Usage;
+
+    /// Bits that tell the image from others, as it says of itself, which may be untrue; `None` if it says nothing.
+    fn claimed_id(&self) -> Option<u32> {
+        None
+    }
 
     /// Finds out which files a range of the image belongs to, which may be damaged: gives `visit`, for each file
     /// in turn, every range that is read for any operation on it, until `visit` breaks. Several files may share a

@@ -173,6 +173,10 @@ impl Tree for Endless {
         unreachable!("nobody asks")
     }
 
+    fn parent(&self, _: NodeId) -> Result<Attr, Error> {
+        unreachable!("nobody asks")
+    }
+
     fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
         assert_eq!(from, Cursor::START);
         let name = "n".repeat(Self::NAME_LEN);
@@ -266,6 +270,10 @@ impl Tree for Striped {
     }
 
     fn lookup(&self, _: NodeId, _: &OsStr) -> Result<Attr, Error> {
+        Err(Error::NotADirectory)
+    }
+
+    fn parent(&self, _: NodeId) -> Result<Attr, Error> {
         Err(Error::NotADirectory)
     }
 

@@ -105,6 +105,16 @@ pub enum Identity {
     RootHash(Digest),
 }
 
+impl Identity {
+    /// The hash value.
+    pub const fn digest(&self) -> &Digest {
+        match self {
+            Self::FileDigest(digest) => digest.digest(),
+            Self::RootHash(digest) => digest,
+        }
+    }
+}
+
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

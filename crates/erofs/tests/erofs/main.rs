@@ -8,6 +8,7 @@ mod hints;
 mod hostile;
 mod large_directories;
 mod mutated;
+mod numbers;
 mod places;
 mod releases;
 mod source;

@@ -190,3 +190,16 @@ fn a_target_with_a_nul_in_it_is_refused() {
     assert!(refused.is_about_content(), "{refused}");
     assert!(refused.to_string().contains("contains a NUL"), "{refused}");
 }
+
+/// By the `..` in its chain of headers, also where an index has the names.
+#[test]
+fn directories_lead_to_the_one_above() {
+    let tree = tree();
+    let at = |path| node(&tree, path).unwrap();
+    for (inside, above) in [("a", "/"), ("a/b", "a"), ("a/b/c", "a/b")] {
+        let found = tree.parent(at(inside)).unwrap();
+        assert_eq!(found, tree.attr(at(above)).unwrap(), "{inside}");
+    }
+    let of_file = tree.parent(at("a/large"));
+    assert!(matches!(of_file, Err(Error::NotADirectory)), "{of_file:?}");
+}

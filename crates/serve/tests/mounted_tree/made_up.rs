@@ -195,6 +195,15 @@ impl Tree for MadeUp {
         self.attr(node.ok_or(Error::NotFound)?)
     }
 
+    fn parent(&self, directory: NodeId) -> Result<Attr, Error> {
+        let has = |made: &&Made| match &made.content {
+            Content::Entries(entries) => entries.iter().any(|(_, node)| *node == directory),
+            _ => false,
+        };
+        let found = self.files.iter().find(has);
+        Ok(found.ok_or(Error::NotFound)?.attr)
+    }
+
     fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
         let first = from.get().div_ceil(STRIDE);
         let mut give = |position, name: &OsStr, node| {

@@ -90,6 +90,10 @@ impl Tree for Fake {
         Err(TreeError::NotFound)
     }
 
+    fn parent(&self, _: NodeId) -> Result<Attr, TreeError> {
+        unreachable!("nobody asks")
+    }
+
     fn list(
         &self,
         directory: NodeId,
