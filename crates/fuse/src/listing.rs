@@ -100,7 +100,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Attr;
+    use crate::{Attr, Generation, Node};
 
     fn name(text: &str, next: u64) -> Name<'_> {
         Name {
@@ -127,7 +127,10 @@ mod tests {
     #[test]
     fn nodes_of_a_listing() {
         let entry = |node: u64| Entry {
-            node: (node != 0).then_some(NodeId(node)),
+            node: (node != 0).then_some(Node {
+                id: NodeId(node),
+                generation: Generation::new(9),
+            }),
             attr: Attr::default(),
             entry_valid: Duration::ZERO,
             attr_valid: Duration::ZERO,

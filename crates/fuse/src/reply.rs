@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::{
-    Attr, Entry, Opened, StatFs, Statx, Time,
+    Attr, Entry, NodeId, Opened, StatFs, Statx, Time,
     abi::{self, AttrOut, CreateOut, EntryOut, OpenOut, OutHeader, StatfsOut, StatxOut, SxTime},
     device_parts,
 };
@@ -53,9 +53,15 @@ impl From<&Attr> for abi::Attr {
 
 impl From<&Entry> for EntryOut {
     fn from(entry: &Entry) -> Self {
+        let (nodeid, generation) = match entry.node {
+            None => (0, 0),
+            // The kernel knows it without having looked it up.
+            Some(node) if node.id == NodeId::ROOT => (node.id.0, 0),
+            Some(node) => (node.id.0, node.generation.get().into()),
+        };
         Self {
-            nodeid: entry.node.map_or(0, |node| node.0),
-            generation: 0,
+            nodeid,
+            generation,
             entry_valid: entry.entry_valid.as_secs(),
             attr_valid: entry.attr_valid.as_secs(),
             entry_valid_nsec: entry.entry_valid.subsec_nanos(),
@@ -153,5 +159,29 @@ impl From<&StatFs> for StatfsOut {
             frsize: usage.block_size,
             ..Default::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Generation, Node};
+
+    /// The kernel's handles of a file consist of both numbers; in that of the root the second one is 0 (`fuse_get_root_inode`).
+    #[test]
+    fn all_nodes_but_the_root_have_a_generation() {
+        let encoded = |id, generation| {
+            let entry = EntryOut::from(&Entry {
+                node: Some(Node { id, generation }),
+                attr: Attr::default(),
+                entry_valid: Duration::ZERO,
+                attr_valid: Duration::ZERO,
+            });
+            (entry.nodeid, entry.generation)
+        };
+        let generation = Generation::new(0x8000_0001);
+        assert_eq!(encoded(NodeId(7), generation), (7, 0x8000_0001));
+        assert_eq!(encoded(NodeId::ROOT, generation), (1, 0));
+        assert_ne!(encoded(NodeId(7), Generation::new(0)).1, 0);
     }
 }

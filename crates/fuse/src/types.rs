@@ -1,4 +1,9 @@
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    num::NonZeroU32,
+    time::Duration,
+};
 
 use bitflags::bitflags;
 
@@ -15,6 +20,38 @@ impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
+}
+
+/// Tells files apart that have one [`NodeId`] in mounts of one place, one after the other: a file handle of another generation is
+/// stale. The root of a mount has none, and is the same file in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Generation(NonZeroU32);
+
+impl Generation {
+    /// The generation that these bits identify.
+    pub fn new(bits: u32) -> Self {
+        // 0 is the root's.
+        Self(NonZeroU32::new(bits).unwrap_or(NonZeroU32::MAX))
+    }
+
+    /// One that no other mount has, most likely.
+    pub fn random() -> Self {
+        Self::new(RandomState::new().hash_one(()) as u32)
+    }
+
+    /// The bits that identify it.
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// What a file is in a handle of it, in this mount and in others of its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node {
+    /// The file.
+    pub id: NodeId,
+    /// The generation of its number.
+    pub generation: Generation,
 }
 
 /// An open file or directory: a number that the file system chose when opening it.
@@ -86,11 +123,11 @@ pub fn device_parts(rdev: u32) -> (u32, u32) {
     )
 }
 
-/// The answer to a lookup: the file with a name. A [`NodeId`] is never used again for another file.
+/// The answer to a lookup: the file with a name. A [`NodeId`] is never used again for another file of the same mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// The file. `None` is a negative entry: for `entry_valid`, no file has this name.
-    pub node: Option<NodeId>,
+    pub node: Option<Node>,
     /// The file's attributes.
     pub attr: Attr,
     /// How long the kernel may cache the name.
@@ -135,6 +172,9 @@ bitflags! {
         const ASYNC_READ = 1 << 0;
         /// `O_TRUNC` is passed with OPEN, instead of a separate SETATTR.
         const ATOMIC_O_TRUNC = 1 << 3;
+        /// File handles (`name_to_handle_at`) lead to files that the kernel has forgotten: it then looks up `.` in a node of any
+        /// type, and `..` in a directory.
+        const EXPORT_SUPPORT = 1 << 4;
         /// Writes larger than a page.
         const BIG_WRITES = 1 << 5;
         /// The file system applies the umask.
@@ -174,6 +214,9 @@ bitflags! {
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
         /// Backing files, which the kernel reads and writes directly.
         const PASSTHROUGH = 1 << 37;
+        /// Files have no handles that can be opened. Without this and [`Self::EXPORT_SUPPORT`] they have handles that can be
+        /// opened as long as the kernel remembers the file.
+        const NO_EXPORT_SUPPORT = 1 << 38;
         /// The mount can be shown with other owners (an idmapped mount). Then no request tells its caller's ids, but those that
         /// create something.
         const ALLOW_IDMAP = 1 << 40;

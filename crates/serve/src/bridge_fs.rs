@@ -17,8 +17,8 @@ use verimount_bridge::{
     Serving, policy::Policy,
 };
 use verimount_fuse::{
-    Agreement, Answering, Attr, Backing, Capabilities, Connection, Entry, NodeId, OpenFlags,
-    Opened, SessionOptions,
+    Agreement, Answering, Attr, Backing, Capabilities, Connection, Entry, Generation, Node, NodeId,
+    OpenFlags, Opened, SessionOptions,
 };
 use verimount_mount::Mountable;
 
@@ -50,7 +50,9 @@ const CAPABILITIES: Capabilities = Capabilities::ATOMIC_O_TRUNC
     .union(Capabilities::POSIX_ACL)
     .union(Capabilities::DONT_MASK)
     .union(Capabilities::HANDLE_KILLPRIV_V2)
-    .union(Capabilities::DIRECT_IO_ALLOW_MMAP);
+    .union(Capabilities::DIRECT_IO_ALLOW_MMAP)
+    // Files get their numbers when they are looked up.
+    .union(Capabilities::NO_EXPORT_SUPPORT);
 
 /// Registers files with the kernel, once there is a connection to it.
 #[derive(Clone, Default)]
@@ -94,6 +96,7 @@ pub struct BridgeFs {
     options: BridgeOptions,
     served: Served,
     policy_file: Option<PolicyFile>,
+    generation: Generation,
     files: Handles<Open>,
     open_files: Arc<OpenFiles>,
     listings: Listings,
@@ -124,6 +127,7 @@ impl BridgeFs {
             options,
             served,
             policy_file,
+            generation: Generation::random(),
             files: Handles::default(),
             open_files: OpenFiles::new(bridge::max_open_files()),
             listings: Listings::default(),
@@ -192,7 +196,10 @@ impl BridgeFs {
 
     fn entry(&self, found: bridge::Entry) -> Entry {
         Entry {
-            node: Some(NodeId(found.node.0)),
+            node: Some(Node {
+                id: NodeId(found.node.0),
+                generation: self.generation,
+            }),
             attr: fuse_attr(&found.attr),
             entry_valid: self.options.cache.lifetime(),
             attr_valid: self.attr_lifetime(&found.attr),

@@ -7,8 +7,8 @@ use std::{cell::LazyCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, ti
 
 use rustix::io::Errno;
 use verimount_fuse::{
-    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Handle, Names,
-    NodeId, Opened, Place, Read, Seek, SessionOptions, StatFs,
+    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Generation,
+    Handle, Names, Node, NodeId, Opened, Place, Read, Seek, SessionOptions, StatFs,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -55,6 +55,7 @@ pub struct ImageFs {
     tree: Arc<VerifiedTree>,
     served: Served,
     owners: Owners,
+    generation: Generation,
     /// Whether user 0 of this process's user namespace is the system's root, who alone may read attributes in `trusted.`.
     has_root: bool,
     /// The files that the kernel reads from memory.
@@ -66,6 +67,7 @@ impl ImageFs {
     pub fn new(tree: Arc<VerifiedTree>, served: Served) -> Self {
         let owners = Owners::default_of(tree.ownership());
         Self {
+            generation: tree.generation().unwrap_or_else(Generation::random),
             tree,
             served,
             owners,
@@ -99,7 +101,29 @@ impl ImageFs {
     }
 
     fn entry(&self, attr: &tree::Attr) -> Entry {
-        entry(attr.node, self.shown(attr))
+        let node = Node {
+            id: NodeId(attr.node.get()),
+            generation: self.generation,
+        };
+        entry(node, self.shown(attr))
+    }
+
+    /// The file that a handle has the number of (`.`), or the directory that such a directory is in.
+    ///
+    /// # Errors
+    /// `ESTALE` if there is none, and those of the tree.
+    fn by_handle(&self, node: tree::NodeId, name: &OsStr) -> Result<Entry, Errno> {
+        let is_parent = name == ".." && node != tree::NodeId::ROOT;
+        let found = if is_parent {
+            self.tree.parent(node)
+        } else {
+            self.tree.by_handle(node)
+        };
+        match found {
+            Ok(attr) => Ok(self.entry(&attr)),
+            Err(Error::NotFound) => Err(Errno::STALE),
+            Err(error) => Err(error.errno()),
+        }
     }
 }
 
@@ -121,6 +145,11 @@ impl Mountable for ImageFs {
         requested
             .capabilities
             .set(Capabilities::POSIX_ACL, has_lists);
+        // Files have the same numbers in each mount, and so do those of other images.
+        requested.capabilities |= match self.tree.generation() {
+            Some(_) => Capabilities::EXPORT_SUPPORT,
+            None => Capabilities::NO_EXPORT_SUPPORT,
+        };
         if self.resident.is_none() {
             return requested;
         }
@@ -162,7 +191,11 @@ impl FileSystem for ImageFs {
     }
 
     fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
-        match self.tree.lookup(file(parent)?, name) {
+        let parent = file(parent)?;
+        if name == "." || name == ".." {
+            return self.by_handle(parent, name);
+        }
+        match self.tree.lookup(parent, name) {
             Ok(attr) => Ok(self.entry(&attr)),
             Err(Error::NotFound) => Ok(no_entry()),
             Err(error) => Err(error.errno()),

@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use verimount_fuse::Generation;
 use verimount_mirrors::Mirrors;
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
@@ -271,6 +272,30 @@ impl VerifiedTree {
             self.record(node, offset, error);
         }
         result
+    }
+
+    /// What tells a file from one that has its number in another tree, wherever this tree is mounted: bits of its digest or, without
+    /// one, of what it says of itself. `None` if it says nothing.
+    pub(crate) fn generation(&self) -> Option<Generation> {
+        let bits = match &self.identity {
+            Some(identity) => identity.digest().as_bytes().first_chunk().copied(),
+            None => self.tree.claimed_id().map(u32::to_be_bytes),
+        };
+        bits.map(|bits| Generation::new(u32::from_be_bytes(bits)))
+    }
+
+    /// The attributes of a file that a file handle has the number of. The handle may be of another tree.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if this tree has no such file, and [`Error::Read`].
+    pub(crate) fn by_handle(&self, node: NodeId) -> Result<Attr, Error> {
+        self.requests.count(Operation::Lookup);
+        match self.tree.attr(node) {
+            Ok(attr) if attr.node == node => Ok(attr),
+            Err(error @ Error::Read(_)) => self.recorded(node, 0, Err(error)),
+            // There is something else, which is not wrong.
+            Ok(_) | Err(_) => Err(Error::NotFound),
+        }
     }
 
     /// As [`Tree::attr`], not on behalf of a request.

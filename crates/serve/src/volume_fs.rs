@@ -5,8 +5,9 @@ use rustix::{
     io::Errno,
 };
 use verimount_fuse::{
-    Answering, Attr, Caller, Capabilities, Durability, Entry, FileSystem, Handle, Name, Names,
-    NodeId, OpenFlags, Opened, Place, Read, SessionOptions, SetAttr, StatFs, Time, Write,
+    Answering, Attr, Caller, Capabilities, Durability, Entry, FileSystem, Generation, Handle, Name,
+    Names, Node, NodeId, OpenFlags, Opened, Place, Read, SessionOptions, SetAttr, StatFs, Time,
+    Write,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -31,7 +32,9 @@ const SESSION_OPTIONS: SessionOptions = SessionOptions {
         .union(Capabilities::PARALLEL_DIROPS)
         .union(Capabilities::ASYNC_DIO)
         // Without it the kernel reads an extended attribute before each write.
-        .union(Capabilities::HANDLE_KILLPRIV_V2),
+        .union(Capabilities::HANDLE_KILLPRIV_V2)
+        // Any volume has a file with the number of the disk.
+        .union(Capabilities::NO_EXPORT_SUPPORT),
     max_read: MAX_REQUEST,
     max_write: MAX_REQUEST,
     max_readahead: MAX_REQUEST,
@@ -64,12 +67,17 @@ pub struct DiskAccess {
 pub struct VolumeFs {
     disk: Disk,
     access: DiskAccess,
+    generation: Generation,
 }
 
 impl VolumeFs {
     /// Serves `disk`.
     pub fn new(disk: Disk, access: DiskAccess) -> Self {
-        Self { disk, access }
+        Self {
+            disk,
+            access,
+            generation: Generation::random(),
+        }
     }
 
     fn attr(&self, node: NodeId) -> Attr {
@@ -105,7 +113,10 @@ impl VolumeFs {
 
     fn entry(&self, node: NodeId) -> Entry {
         Entry {
-            node: Some(node),
+            node: Some(Node {
+                id: node,
+                generation: self.generation,
+            }),
             attr: self.attr(node),
             entry_valid: FOREVER,
             attr_valid: FOREVER,

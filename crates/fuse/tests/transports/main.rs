@@ -2,6 +2,7 @@
 
 mod ends;
 mod fairness;
+mod handles;
 mod killed;
 mod memory_fs;
 mod mounted;

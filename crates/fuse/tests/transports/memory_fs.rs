@@ -14,8 +14,8 @@ use std::{
 
 use rustix::{fs::FileType, io::Errno};
 use verimount_fuse::{
-    Attr, Caller, CreateMode, Durability, Entry, FileSystem, Handle, Name, Names, NodeId,
-    OpenFlags, Opened, Place, Read, SetAttr, Write,
+    Attr, Caller, CreateMode, Durability, Entry, FileSystem, Generation, Handle, Name, Names, Node,
+    NodeId, OpenFlags, Opened, Place, Read, SetAttr, Write,
 };
 
 /// Reading a file with this name panics.
@@ -61,7 +61,7 @@ struct Slow {
 }
 
 #[derive(Default)]
-struct Node {
+struct Inode {
     mode: u32,
     /// The kernel's lookup count.
     lookups: u64,
@@ -71,25 +71,27 @@ struct Node {
 }
 
 struct Nodes {
-    all: HashMap<NodeId, Node>,
+    all: HashMap<NodeId, Inode>,
     last: NodeId,
+    generation: Generation,
 }
 
 impl Default for Nodes {
     fn default() -> Self {
-        let root = Node {
+        let root = Inode {
             mode: FileType::Directory.as_raw_mode() | 0o755,
             ..Default::default()
         };
         Self {
             all: HashMap::from([(NodeId::ROOT, root)]),
             last: NodeId::ROOT,
+            generation: Generation::random(),
         }
     }
 }
 
 impl Nodes {
-    fn get(&mut self, node: NodeId) -> Result<&mut Node, Errno> {
+    fn get(&mut self, node: NodeId) -> Result<&mut Inode, Errno> {
         self.all.get_mut(&node).ok_or(Errno::STALE)
     }
 
@@ -103,7 +105,7 @@ impl Nodes {
             return Err(Errno::EXIST);
         }
         let made = NodeId(self.last.0 + 1);
-        let node = Node {
+        let node = Inode {
             mode,
             ..Default::default()
         };
@@ -129,7 +131,10 @@ impl Nodes {
     fn entry(&mut self, node: NodeId) -> Result<Entry, Errno> {
         self.get(node)?.lookups += 1;
         Ok(Entry {
-            node: Some(node),
+            node: Some(Node {
+                id: node,
+                generation: self.generation,
+            }),
             attr: self.attr(node)?,
             entry_valid: Duration::ZERO,
             attr_valid: Duration::ZERO,
