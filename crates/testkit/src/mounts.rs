@@ -138,17 +138,37 @@ impl KernelMount {
     /// An overlay that shows `lower` with changes, which are kept in a memory file system on `changes`. `None`, after a
     /// note, if the kernel cannot do that.
     pub fn overlay(lower: &Path, changes: &Path, directory: &Path) -> Option<Overlay> {
-        mount("changes", changes, "tmpfs", MountFlags::empty(), None).unwrap();
-        let changes = Self {
-            directory: changes.to_owned(),
+        let changes = Self::memory(changes);
+        let merged = Self::overlay_with(lower, &changes, directory, "")?;
+        Some(Overlay {
+            _merged: merged,
+            _changes: changes,
+        })
+    }
+
+    /// An empty file system in memory.
+    pub fn memory(directory: &Path) -> Self {
+        mount("memory", directory, "tmpfs", MountFlags::empty(), None).unwrap();
+        Self {
+            directory: directory.to_owned(),
             _device: None,
-        };
+        }
+    }
+
+    /// An overlay with further options, whose changes are kept in `changes`, also from one overlay to the next. `None`, after a
+    /// note, if the kernel cannot do that.
+    pub fn overlay_with(
+        lower: &Path,
+        changes: &Self,
+        directory: &Path,
+        options: &str,
+    ) -> Option<Self> {
         let [upper, work] = ["upper", "work"].map(|name| changes.directory.join(name));
         for part in [&upper, &work] {
-            fs::create_dir(part).unwrap();
+            fs::create_dir_all(part).unwrap();
         }
         let [lower, upper, work] = [lower, &upper, &work].map(|path| path.to_str().unwrap());
-        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work}{options}");
         let options = CString::new(options).unwrap();
         match mount(
             "overlay",
@@ -157,12 +177,9 @@ impl KernelMount {
             MountFlags::empty(),
             &*options,
         ) {
-            Ok(()) => Some(Overlay {
-                _merged: Self {
-                    directory: directory.to_owned(),
-                    _device: None,
-                },
-                _changes: changes,
+            Ok(()) => Some(Self {
+                directory: directory.to_owned(),
+                _device: None,
             }),
             Err(Errno::NODEV) => {
                 skip("this kernel does not have overlays");

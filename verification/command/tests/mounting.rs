@@ -3,6 +3,7 @@
 mod automounts;
 mod damage;
 mod ends;
+mod handles;
 mod kinds;
 mod listed;
 mod log;

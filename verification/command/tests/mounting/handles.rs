@@ -1,0 +1,184 @@
+//! File handles: by them overlays, the kernel's NFS server and programs find files again.
+
+use rustix::mount::mount_remount;
+use verimount_sys::FileHandle;
+
+use crate::{common::daemon::status, prelude::*};
+
+/// A file of a mount, and its handle.
+struct Handled {
+    path: PathBuf,
+    handle: FileHandle,
+}
+
+fn handled(mnt: &Path) -> Vec<Handled> {
+    let paths = [".", "f1", "d", "d/l", "d/deep", "d/deep/f2", "link"];
+    let taken = paths.map(|path| {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let file = rustix::fs::open(mnt.join(path), flags, Mode::empty()).unwrap();
+        Handled {
+            path: path.into(),
+            handle: FileHandle::of(file).unwrap(),
+        }
+    });
+    taken.into()
+}
+
+impl Handled {
+    /// Opens it, and checks that this is the file of its path.
+    #[track_caller]
+    fn opens(&self, mnt: &Path) {
+        let found = self.open(mnt).unwrap_or_else(|errno| {
+            panic!("{:?}: {errno}", self.path);
+        });
+        let found = rustix::fs::fstat(&found).unwrap();
+        let named = rustix::fs::lstat(mnt.join(&self.path)).unwrap();
+        assert_eq!(found.st_ino, named.st_ino, "{:?}", self.path);
+        assert_eq!(found.st_mode, named.st_mode, "{:?}", self.path);
+    }
+
+    fn open(&self, mnt: &Path) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let opened = self
+            .handle
+            .open(File::open(mnt).unwrap(), flags.bits().cast_signed());
+        opened.map_err(|error| Errno::from_io_error(&error).unwrap())
+    }
+}
+
+/// Has the kernel forget all files of a mount that nobody uses, as each change of a mount's options does.
+fn forget(mnt: &Path) {
+    let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+    mount_remount(mnt, flags, c"").unwrap();
+}
+
+/// A tree with hard links, a symbolic link, and directories in one another.
+fn tree(world: &World, name: &str) -> PathBuf {
+    let tree = world.directory(name);
+    fs::create_dir_all(tree.join("d/deep")).unwrap();
+    fs::write(tree.join("f1"), "one\n").unwrap();
+    fs::write(tree.join("d/deep/f2"), "two\n").unwrap();
+    fs::hard_link(tree.join("f1"), tree.join("d/l")).unwrap();
+    symlink("f1", tree.join("link")).unwrap();
+    tree
+}
+
+#[test]
+fn an_image_finds_its_files_again() {
+    needs!(root_or_skip());
+    let world = needs!(World::with_mount_point());
+    let (source, mnt) = (tree(&world, "tree"), world.path("mnt"));
+    let [image, other, place] = ["first", "second", "place"].map(|name| world.path(name));
+    for (build, trust) in [
+        ("--format=erofs", "--unpinned"),
+        ("--format=romfs", "--unpinned"),
+        ("--no-seal", "--unverified"),
+    ] {
+        let _ = fs::remove_file(source.join("new"));
+        verimount(args!["build --force", build, &source, &image]).succeeds();
+        fs::write(source.join("new"), "").unwrap();
+        verimount(args!["build --force", build, &source, &other]).succeeds();
+        let mount = |image: &Path| {
+            fs::copy(image, &place).unwrap();
+            Daemon::mount(&place, &mnt, &[trust])
+        };
+        let mounted = mount(&image);
+        let files = handled(&mnt);
+        forget(&mnt);
+        let before = status(&mnt)["requests"]["lookup"].as_u64().unwrap();
+        for file in &files {
+            file.open(&mnt).unwrap();
+        }
+        let after = status(&mnt)["requests"]["lookup"].as_u64().unwrap();
+        assert!(after >= before + 5, "it was not asked by number");
+        files.iter().for_each(|file| file.opens(&mnt));
+        mounted.unmount();
+        let mounted = mount(&image);
+        files.iter().for_each(|file| file.opens(&mnt));
+        mounted.unmount();
+        let mounted = mount(&other);
+        for file in files.iter().skip(1) {
+            assert_eq!(
+                file.open(&mnt).unwrap_err(),
+                Errno::STALE,
+                "{:?}",
+                file.path
+            );
+        }
+        mounted.unmount();
+    }
+}
+
+/// Where overlays are mounted, one after the other, with the same changes.
+struct Merged {
+    directory: PathBuf,
+    changes: KernelMount,
+}
+
+impl Merged {
+    fn new(world: &World, name: &str) -> Self {
+        let changes = KernelMount::memory(&world.directory(&format!("{name}-changes")));
+        let directory = world.directory(name);
+        Self { directory, changes }
+    }
+
+    /// Everything that an overlay with these options shows, after `change`; `None`, after a note, without overlays.
+    fn shown(&self, lower: &Path, options: &str, change: impl Fn(&Path)) -> Option<Snapshot> {
+        let merged = &self.directory;
+        let overlay = KernelMount::overlay_with(lower, &self.changes, merged, options)?;
+        change(merged);
+        let shown = snapshot(merged).unwrap();
+        drop(overlay);
+        Some(shown)
+    }
+}
+
+/// Writes through one of the names of a file, and removes that name.
+fn write_and_remove(merged: &Path) {
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(merged.join("f1"))
+        .unwrap();
+    file.write_all(b"written\n").unwrap();
+    fs::remove_file(merged.join("f1")).unwrap();
+}
+
+/// With `index=on`, an overlay knows by handles which of its files are names of one.
+#[test]
+fn an_overlay_above_an_image_keeps_what_is_written() {
+    needs!(root_or_skip());
+    let world = needs!(World::with_mount_point());
+    let (source, image, mnt) = (tree(&world, "tree"), world.path("image"), world.path("mnt"));
+    verimount(args!["build", source, &image]).succeeds();
+    let merged = Merged::new(&world, "merged");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    let before = needs!(merged.shown(&mnt, ",index=on", write_and_remove));
+    mounted.unmount();
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    let after = needs!(merged.shown(&mnt, ",index=on", |merged| {
+        assert_eq!(fs::read(merged.join("d/l")).unwrap(), b"one\nwritten\n");
+    }));
+    mounted.unmount();
+    assert_same(&before, &after);
+}
+
+/// It has no handles, so that an overlay goes back to what it would be without.
+#[test]
+fn an_overlay_above_a_bridge_keeps_what_is_written() {
+    needs!(root_or_skip());
+    let world = needs!(World::with_mount_point());
+    let (source, mnt) = (tree(&world, "tree"), world.path("mnt"));
+    let [bridged, direct] = ["bridged", "direct"].map(|name| Merged::new(&world, name));
+    let above_source =
+        |change: fn(&Path)| direct.shown(&source, ",index=off,nfs_export=off", change);
+    for change in [write_and_remove, |_: &Path| {}] {
+        let mounted = Daemon::bridge(&source, &mnt, &[]);
+        match FileHandle::of(File::open(&mnt).unwrap()) {
+            Ok(_) => return skip("this kernel gives handles of all files (Linux 6.9 does not)"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::OPNOTSUPP.raw_os_error())),
+        }
+        let shown = needs!(bridged.shown(&mnt, ",index=on", change));
+        mounted.unmount();
+        assert_same(&shown, &above_source(change).unwrap());
+    }
+}
