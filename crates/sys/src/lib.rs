@@ -1,5 +1,5 @@
-//! System calls that no safe library offers. The only crate of Verimount with unsafe code: each block
-//! says why it is sound.
+//! System calls that no safe library offers, and paths that others cannot lead elsewhere. The only crate of Verimount with unsafe
+//! code: each block says why it is sound.
 
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
@@ -12,6 +12,7 @@ mod fork;
 mod fs_verity;
 mod fuse;
 mod fuse_ring;
+mod guarded_path;
 mod held_signals;
 mod inherited;
 mod ioctl;
@@ -33,6 +34,7 @@ pub use fork::{Forked, fork};
 pub use fs_verity::{FS_IOC_MEASURE_VERITY, measure_verity};
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use fuse_ring::{FuseRing, FuseRingRequest, SpareRing, WaitingFuseRing};
+pub use guarded_path::GuardedPath;
 pub use held_signals::HeldSignals;
 pub use inherited::take_inherited;
 pub use lease::{holds_write_lease, is_open_for_writing, release_lease, take_write_lease};
