@@ -1,11 +1,7 @@
-use std::{
-    fs::OpenOptions,
-    io,
-    os::unix::fs::{FileExt, OpenOptionsExt},
-    path::Path,
-};
+use std::{io, os::unix::fs::FileExt, path::Path};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
+use verimount_sys::GuardedPath;
 
 use crate::{FileSource, ReadAt, ReadError, check_range, file_storage::write_all_dsync};
 
@@ -14,17 +10,14 @@ use crate::{FileSource, ReadAt, ReadError, check_range, file_storage::write_all_
 pub struct MendableFile(FileSource);
 
 impl MendableFile {
-    /// Opens `path` for reading and writing.
+    /// Opens `path` for reading and writing, unless [others can lead it elsewhere](GuardedPath).
     ///
     /// # Errors
-    /// As [`FileSource::open`].
+    /// As [`FileSource::open`] and [`GuardedPath::open`].
     pub fn open(path: &Path) -> io::Result<Self> {
         // Not waiting for somebody to read it, if it is a named pipe: it is then refused.
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(OFlags::NONBLOCK.bits() as i32)
-            .open(path)?;
+        let flags = OFlags::RDWR | OFlags::NONBLOCK;
+        let file = GuardedPath::new(path)?.open(flags, Mode::empty())?;
         Ok(Self(FileSource::new(file)?.reading_directly()))
     }
 
@@ -69,7 +62,10 @@ impl ReadAt for MendableFile {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::{PermissionsExt, symlink},
+    };
 
     use super::*;
 
@@ -85,6 +81,21 @@ mod tests {
         let mut buf = [0; 100];
         mendable.read_exact_at(&mut buf, 0).unwrap();
         assert_eq!(buf, *expected);
+    }
+
+    /// Such as a link to a file that only root can write.
+    #[test]
+    fn what_others_lead_elsewhere_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, theirs] = ["file", "theirs"].map(|name| folder.path().join(name));
+        fs::write(&file, [1; 100]).unwrap();
+        fs::create_dir(&theirs).unwrap();
+        let link = theirs.join("link");
+        symlink("../file", &link).unwrap();
+        for (mode, is_open) in [(0o755, true), (0o777, false)] {
+            fs::set_permissions(&theirs, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(MendableFile::open(&link).is_ok(), is_open, "{mode:o}");
+        }
     }
 
     #[test]
