@@ -2,7 +2,7 @@
 //! opened relative to the directory's descriptor and must not be a link.
 
 use std::{
-    fs::{File, create_dir_all},
+    fs::File,
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -15,6 +15,7 @@ use rustix::{
     io::Errno,
     process::geteuid,
 };
+use verimount_sys::GuardedPath;
 
 use crate::CacheError;
 
@@ -38,10 +39,9 @@ pub(crate) struct Directory {
 impl Directory {
     /// Opens the directory in `path`, both of which are created if they do not exist.
     pub(crate) fn open(path: &Path) -> Result<Self, CacheError> {
-        if let Some(parent) = path.parent() {
-            create_dir_all(parent).map_err(|error| CacheError::io(path, error))?;
-        }
-        let outer = open_directory(CWD, path, path)?;
+        let guarded = GuardedPath::creating_parents(path);
+        let guarded = guarded.map_err(|error| CacheError::io(path, error))?;
+        let outer = open_directory(CWD, &guarded.path(), path)?;
         check_mode(&outer, path, Mode::WGRP | Mode::WOTH, 0o755)?;
         let inner = path.join(OBJECTS);
         let fd = open_directory(&outer, OBJECTS.as_ref(), &inner)?;

@@ -44,6 +44,25 @@ fn links_are_refused() {
     assert!(matches!(refused, CacheError::WrongType { .. }), "{refused}");
 }
 
+/// Root may be given a cache in another user's directory.
+#[test]
+fn links_on_the_way_that_others_may_have_put_there_are_refused() {
+    let folder = folder();
+    let [real, theirs] = ["real", "theirs"].map(|name| folder.path().join(name));
+    for path in [&real, &theirs] {
+        fs::create_dir(path).unwrap();
+    }
+    symlink(&real, theirs.join("link")).unwrap();
+    let path = theirs.join("link/new/cache");
+    fs::set_permissions(&theirs, Permissions::from_mode(0o777)).unwrap();
+    let refused = Cache::open(&path, LARGE).unwrap_err();
+    assert!(matches!(refused, CacheError::Io { .. }), "{refused}");
+    assert!(!real.join("new").exists());
+    fs::set_permissions(&theirs, Permissions::from_mode(0o755)).unwrap();
+    Cache::open(&path, LARGE).unwrap();
+    assert!(real.join("new/cache").exists());
+}
+
 #[test]
 fn what_others_may_change_is_refused() {
     let folder = folder();
