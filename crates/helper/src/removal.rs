@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use verimount_sys::GuardedPath;
+
 use crate::{Answer, Task, ask};
 
 const NAME: &str = "remove";
@@ -14,7 +16,7 @@ pub fn removing(files: Vec<PathBuf>) -> Task {
     Task::new(NAME, move |given| {
         let asked = Path::new(OsStr::from_bytes(given));
         match files.iter().any(|file| file == asked) {
-            true => fs::remove_file(asked).map(|()| Answer::default()),
+            true => remove_here(asked).map(|()| Answer::default()),
             false => Err(io::ErrorKind::PermissionDenied.into()),
         }
     })
@@ -27,6 +29,11 @@ pub fn removing(files: Vec<PathBuf>) -> Task {
 pub fn remove_file(path: &Path) -> io::Result<()> {
     match ask(NAME, path.as_os_str().as_bytes()) {
         Some(answer) => answer.map(drop),
-        None => fs::remove_file(path),
+        None => remove_here(path),
     }
+}
+
+/// The directory that it is in may be one of another user, who may have put something else in its place by now.
+fn remove_here(path: &Path) -> io::Result<()> {
+    fs::remove_file(GuardedPath::new(path)?.path())
 }

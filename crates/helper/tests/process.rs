@@ -1,8 +1,9 @@
 //! A process and its helper. Without the usual harness, whose threads would keep the helper from being started.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io::{self, Read},
+    os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     process, thread,
 };
@@ -12,13 +13,16 @@ use verimount_helper::{Answer, Task, ask, detach, remove_file, removing, start};
 
 fn main() {
     let folder = tempfile::tempdir().unwrap();
-    let [file, other] = ["file", "other"].map(|name| folder.path().join(name));
+    let [file, other, theirs] = ["file", "other", "theirs"].map(|name| folder.path().join(name));
     for path in [&file, &other] {
         fs::write(path, "text").unwrap();
     }
+    fs::create_dir(&theirs).unwrap();
+    fs::set_permissions(&theirs, Permissions::from_mode(0o777)).unwrap();
     assert!(ask("pid", &[]).is_none(), "there is no helper yet");
     detach().unwrap();
-    start(tasks(&file)).unwrap();
+    let moved = theirs.join("directory/other");
+    start(tasks(&file, &moved)).unwrap();
 
     let own = process::id().to_string();
     let helper = String::from_utf8(bytes("pid", &[])).unwrap();
@@ -26,6 +30,7 @@ fn main() {
     let helper = Pid::from_raw(helper.parse().unwrap()).unwrap();
     assert!(start(Vec::new()).is_err(), "there is one already");
     it_does_only_its_tasks(&file, &other);
+    it_removes_nothing_elsewhere(&moved, &other);
     many_ask_at_once();
     signals_do_not_end_it(helper);
     it_leaves_when_it_is_told(helper);
@@ -33,7 +38,7 @@ fn main() {
     it_ends(helper);
 }
 
-fn tasks(file: &Path) -> Vec<Task> {
+fn tasks(file: &Path, moved: &Path) -> Vec<Task> {
     let opened = file.to_owned();
     vec![
         Task::new("pid", |_| {
@@ -47,7 +52,7 @@ fn tasks(file: &Path) -> Vec<Task> {
             Ok(Answer::of_file(File::open(&opened)?.into()))
         }),
         Task::new("panic", |_| panic!("on purpose")),
-        removing(vec![file.to_owned()]),
+        removing(vec![file.to_owned(), moved.to_owned()]),
     ]
 }
 
@@ -79,6 +84,15 @@ fn it_does_only_its_tasks(file: &Path, other: &Path) {
     assert!(!file.exists());
     let missing = remove_file(file).unwrap_err();
     assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+}
+
+/// Others may change the directory meanwhile in which a file to be removed is.
+fn it_removes_nothing_elsewhere(moved: &Path, other: &Path) {
+    symlink("..", moved.parent().unwrap()).unwrap();
+    assert!(moved.exists());
+    let refused = remove_file(moved).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    assert!(other.exists());
 }
 
 fn many_ask_at_once() {

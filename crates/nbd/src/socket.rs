@@ -24,6 +24,7 @@ use rustix::{
         listen as listen_to, socket_with,
     },
 };
+use verimount_sys::GuardedPath;
 
 /// The number of connections that may wait to be accepted.
 const BACKLOG: i32 = 16;
@@ -46,6 +47,10 @@ pub struct SocketAccess {
 /// Listens at `path`, replacing an abandoned socket. The helper of a server that was killed has it, too, until it finds out: so it is
 /// looked at several times.
 pub(crate) fn listen(path: &Path, access: SocketAccess) -> io::Result<UnixListener> {
+    // A longer one cannot be told to clients.
+    SocketAddrUnix::new(path)?;
+    let guarded = GuardedPath::new(path)?;
+    let path = &guarded.path();
     for _ in 0..LOOKS {
         match listen_at_new(path, access) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}

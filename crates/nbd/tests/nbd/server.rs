@@ -1,11 +1,11 @@
 //! The socket, and multiple clients.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{self, Read},
     num::NonZeroUsize,
     os::unix::{
-        fs::{MetadataExt, PermissionsExt},
+        fs::{MetadataExt, PermissionsExt, symlink},
         net::{UnixListener, UnixStream},
     },
     thread,
@@ -71,6 +71,27 @@ fn only_a_dead_socket_is_replaced() {
     drop(UnixListener::bind(&socket).unwrap());
     assert!(socket.exists());
     Server::bind(&socket).unwrap();
+}
+
+#[test]
+fn a_socket_is_not_made_where_others_lead() {
+    let folder = tempfile::tempdir().unwrap();
+    let [real, theirs] = ["real", "theirs"].map(|name| folder.path().join(name));
+    for path in [&real, &theirs] {
+        fs::create_dir(path).unwrap();
+    }
+    symlink(&real, theirs.join("link")).unwrap();
+    fs::set_permissions(&theirs, Permissions::from_mode(0o777)).unwrap();
+    let refused = Server::bind(&theirs.join("link/socket")).err().unwrap();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    assert!(!real.join("socket").exists());
+    // Among directories of others, it is where it was said to be.
+    let own = theirs.join("directory/socket");
+    fs::create_dir(theirs.join("directory")).unwrap();
+    let server = Server::bind(&own).unwrap();
+    UnixStream::connect(&own).unwrap();
+    drop(server);
+    assert!(!own.exists());
 }
 
 #[test]
