@@ -3,13 +3,15 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
+use verimount_helper::remove_file;
 use verimount_names::{one_line, printable};
+use verimount_sys::GuardedPath;
 
 use crate::{Daemon, DaemonEnd, MountEntry, exports};
 
@@ -62,7 +64,10 @@ impl EndingMount {
             return Ok(None);
         };
         let path = directory.join(format!("{}.{EXTENSION}", self.daemon.pid()));
-        fs::write(&path, serde_json::to_vec(self)?)?;
+        let guarded = GuardedPath::new(&path)?;
+        // A killed process with the same id may have left one.
+        let _ = fs::remove_file(guarded.path());
+        File::create_new(guarded.path())?.write_all(&serde_json::to_vec(self)?)?;
         Ok(Some(Record(path)))
     }
 
@@ -93,7 +98,7 @@ impl EndingMount {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        let _ = remove_file(&self.0);
     }
 }
 
@@ -111,7 +116,7 @@ pub fn ending_mounts() -> Vec<EndingMount> {
         .filter_map(|path| {
             let mount = read(&path)?;
             if mount.end().is_none() {
-                let _ = fs::remove_file(path);
+                let _ = remove_file(&path);
                 return None;
             }
             Some(mount)
@@ -120,8 +125,9 @@ pub fn ending_mounts() -> Vec<EndingMount> {
 }
 
 fn read(path: &Path) -> Option<EndingMount> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(open(path, flags, Mode::empty()).ok()?);
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = GuardedPath::new(path).ok()?;
+    let file = file.open(flags, Mode::empty()).ok()?;
     let mut record = Vec::new();
     file.take(MAX_RECORD).read_to_end(&mut record).ok()?;
     serde_json::from_slice(&record).ok()

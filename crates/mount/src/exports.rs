@@ -14,6 +14,7 @@ use std::{
 
 use rustix::process::geteuid;
 use verimount_helper::remove_file;
+use verimount_sys::GuardedPath;
 
 /// The name of the registry in a runtime directory.
 const DIRECTORY: &str = "verimount";
@@ -37,10 +38,15 @@ impl Registration {
         let (Some(_), Some(link)) = (create_own_directory()?, Self::link()) else {
             return Ok(None);
         };
+        Self::at(link, socket).map(Some)
+    }
+
+    fn at(link: PathBuf, socket: &Path) -> io::Result<Self> {
+        let guarded = GuardedPath::new(&link)?;
         // A killed process with the same id may have left one.
-        let _ = fs::remove_file(&link);
-        symlink(std::path::absolute(socket)?, &link)?;
-        Ok(Some(Self(link)))
+        let _ = fs::remove_file(guarded.path());
+        symlink(std::path::absolute(socket)?, guarded.path())?;
+        Ok(Self(link))
     }
 
     /// Where an export of this process is registered; `None` if there is no runtime directory.
@@ -79,7 +85,7 @@ pub fn registered_exports() -> Vec<RegisteredExport> {
             match left.is_socket_of_its_user() && !exports.contains(&left) {
                 true => exports.push(left),
                 // Another process removes it the next time if this fails.
-                false => drop(fs::remove_file(link)),
+                false => drop(remove_file(&link)),
             }
         }
     }
@@ -118,7 +124,8 @@ pub(crate) fn create_own_directory() -> io::Result<Option<PathBuf>> {
     let Some(directory) = own_directory() else {
         return Ok(None);
     };
-    match DirBuilder::new().mode(0o755).create(&directory) {
+    let guarded = GuardedPath::new(&directory)?;
+    match DirBuilder::new().mode(0o755).create(guarded.path()) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => other?,
     }
@@ -146,4 +153,33 @@ fn directories_of_users() -> Vec<(u32, PathBuf)> {
     users
         .filter_map(|user| Some((user.metadata().ok()?.uid(), user.path().join(DIRECTORY))))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_registered_where_others_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let [real, theirs] = ["real", "theirs"].map(|name| folder.path().join(name));
+        for path in [&real, &theirs] {
+            fs::create_dir(path).unwrap();
+        }
+        symlink(&real, theirs.join("link")).unwrap();
+        let link = theirs.join("link/1");
+        let register = |mode| {
+            fs::set_permissions(&theirs, fs::Permissions::from_mode(mode)).unwrap();
+            Registration::at(link.clone(), Path::new("/socket"))
+        };
+        let refused = register(0o777).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        assert!(real.join("1").symlink_metadata().is_err());
+        let registered = register(0o755).unwrap();
+        assert_eq!(fs::read_link(real.join("1")).unwrap(), Path::new("/socket"));
+        drop(registered);
+        assert!(real.join("1").symlink_metadata().is_err());
+    }
 }
