@@ -17,7 +17,7 @@ pub use verimount_serve::{
     MirrorsStatus, OriginFailure, OriginStatus, PlaceStatus, Requests, ResidentStatus, Served,
     Status, StorageCounts, VolumeStatus, ask_export, ask_mount, check_export,
 };
-pub use verimount_sys::{end_by, take_inherited};
+pub use verimount_sys::{GuardedPath, end_by, take_inherited};
 
 /// Describes what this process serves of `source` from now on, for its status. The path is reported as an absolute one, as
 /// readers of the status have other working directories.

@@ -1,16 +1,19 @@
 use std::{
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{self, File, Metadata},
     io,
-    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{self, Path, PathBuf},
 };
 
 use rustix::{
-    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl},
     io::Errno,
     stdio::dup2_stderr,
 };
-use verimount::sandbox::{Answer, Task, ask_for_file};
+use verimount::{
+    mounts::GuardedPath,
+    sandbox::{Answer, Task, ask_for_file},
+};
 
 /// The name of the task.
 const REOPEN: &str = "reopen-log";
@@ -83,18 +86,14 @@ impl LogFile {
 
 /// Opens without blocking: opening a FIFO would wait for a reader.
 fn open(path: &Path, flags: OFlags) -> io::Result<File> {
-    let flags = flags | OFlags::NONBLOCK;
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .custom_flags(flags.bits() as i32)
-        .open(path)
-        .map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::NXIO) if is_fifo(path) => {
-                io::Error::new(error.kind(), "it is a FIFO without a reader")
-            }
-            _ => error,
-        })?;
+    let flags = flags | OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
+    let file = GuardedPath::new(path)?.open(flags, Mode::from_raw_mode(0o666));
+    let file = file.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) if is_fifo(path) => {
+            io::Error::new(error.kind(), "it is a FIFO without a reader")
+        }
+        _ => error,
+    })?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

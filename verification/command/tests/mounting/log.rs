@@ -75,6 +75,26 @@ fn a_renamed_log_continues_in_a_new_file() {
     drop(mounted);
 }
 
+/// In a mount, files belong to whom its server says.
+#[test]
+fn no_log_is_written_where_others_lead() {
+    let world = needs!(World::with_mount_point());
+    let (file, log) = (damaged(&world), world.path("log"));
+    let (theirs, image) = (world.directory("theirs"), world.path("image"));
+    symlink(&log, theirs.join("link")).unwrap();
+    verimount(args!["build", &theirs, &image]).succeeds();
+    fs::set_permissions(&theirs, Permissions::from_mode(0o777)).unwrap();
+    let mounted = Daemon::mount(&image, &world.path("mnt"), &["--unpinned"]);
+    let other = world.directory("other");
+    for directory in [theirs.as_path(), mounted.directory()] {
+        let link = directory.join("link");
+        let mount = args!["mount", &file, &other, "--unpinned", "--log", &link];
+        verimount(mount).fails_saying("symbolic link");
+        assert!(!log.exists());
+    }
+    mounted.unmount();
+}
+
 #[test]
 fn a_blocked_log_delays_no_reader() {
     let world = needs!(World::with_mount_point());
