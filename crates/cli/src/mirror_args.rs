@@ -59,7 +59,7 @@ impl MirrorArgs {
     ) {
         if self.repair {
             if let Some(path) = sidecar.and_then(Location::path) {
-                sandbox.write(path);
+                sandbox.repair_file(path);
             }
             for place in [location].into_iter().chain(&self.mirror) {
                 sandbox.repair_content(place);

@@ -5,8 +5,10 @@
 
 use std::{io, path::Path};
 
+use rustix::fs::{Mode, OFlags};
 use verimount_mount::{AwakeLimit, MountOptions as AttachOptions, MountTasks};
 use verimount_sandbox::{FileRights, Sandbox as Rights};
+use verimount_sys::GuardedPath;
 
 use crate::{
     Location, ResidentFiles,
@@ -78,9 +80,17 @@ impl Sandbox {
     /// Keeps what replacing wrong bytes of content takes: writing its file and the one with its Merkle tree.
     pub fn repair_content(&mut self, location: &Location) {
         if let Some(path) = location.path() {
-            self.write(path);
-            self.write(path_with(path, SIDECAR_SUFFIX));
+            self.repair_file(path);
+            self.repair_file(&path_with(path, SIDECAR_SUFFIX));
             self.rights.allow_files_of_others();
+        }
+    }
+
+    /// The same for one of its files, unless [others can lead its path elsewhere](GuardedPath): it is not repaired then.
+    pub fn repair_file(&mut self, path: &Path) {
+        let file = GuardedPath::new(path).and_then(|file| file.open(OFlags::PATH, Mode::empty()));
+        if file.is_ok() {
+            self.write(path);
         }
     }
 
