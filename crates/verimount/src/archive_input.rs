@@ -21,7 +21,6 @@ use verimount_source::FileSource;
 pub(crate) use self::receive::Receiver;
 use crate::{
     Error,
-    fault::Fault,
     image_archive::{self, InArchive},
     image_format,
     output_file::folder_of,
@@ -82,8 +81,8 @@ pub(crate) fn scan_tar(
         archive: Arc::new(file.try_clone().map_err(of_archive)?),
         scan: &scan,
     };
-    let layers = image_archive::layers(&files);
-    let layers = layers.map_err(|error| Fault::ImageArchive(error).at(name))?;
+    let layers = image_archive::layers(&files, watch);
+    let layers = layers.map_err(|error| error.at(name))?;
     let Some(layers) = layers else {
         let tree = scan.into_tree();
         return Ok((tree.map_err(|error| Error::scan(name, error))?, None));

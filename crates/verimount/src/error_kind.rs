@@ -12,7 +12,9 @@ use verimount_source::{ReadError, WriteError};
 use verimount_tree::Error as TreeError;
 use verimount_verity::Error as VerityError;
 
-use crate::{Error, far, fault::Fault, layers_error::LayersError};
+use crate::{
+    Error, far, fault::Fault, image_archive::ImageArchiveError, layers_error::LayersError,
+};
 
 /// What an error means for whoever has to do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,6 +144,8 @@ impl ErrorKind {
             | Fault::NotText => Self::WrongFormat,
             Fault::NoHashArea => Self::NoHashArea,
             Fault::NoDataSize => Self::NoSize,
+            Fault::ImageArchive(ImageArchiveError::WrongDigest { .. }) => Self::Corrupt,
+            Fault::ImageArchive(ImageArchiveError::UnknownDigest(_)) => Self::Unsupported,
             Fault::ImageArchive(_) => Self::NotOneImage,
             Fault::Cancelled => Self::Cancelled,
             Fault::WouldReplace(_) => Self::WouldReplace,

@@ -3,15 +3,23 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
-    io,
+    io::{self, Read},
     ops::Range,
-    os::unix::fs::FileExt,
+    path::Path,
     sync::Arc,
 };
 
 use serde::{Deserialize, de::DeserializeOwned};
-use thiserror::Error;
+use verimount_names::one_line;
 use verimount_scan::ArchiveScan;
+
+use crate::{
+    Error,
+    archive_input::Rest,
+    blob::{Stopped, digest_text, hashed, parse_digest},
+    fault::Fault,
+    progress::Watch,
+};
 
 /// The longest description of an image in bytes. Those that exist have some kilobytes.
 const MAX_DESCRIPTION: u64 = 4 << 20;
@@ -21,6 +29,9 @@ const MAX_LAYERS: usize = 1024;
 
 /// The most images and lists of them in one place.
 const MAX_IMAGES: usize = 1024;
+
+/// Where files are that are named by their digests.
+const BLOBS: &str = "blobs/";
 
 /// The list of all images in OCI's format.
 const INDEX: &str = "index.json";
@@ -32,7 +43,7 @@ const MAX_LISTS: usize = 4;
 const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
 
 /// Why there is no tree in the archive of an image.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum ImageArchiveError {
     /// There is something else.
     #[error("there is no container image in it")]
@@ -51,6 +62,19 @@ pub(crate) enum ImageArchiveError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A file does not have the digest that it is named by.
+    #[error(
+        "its file {name} has the digest {actual}: it is damaged or was changed, so get the image again"
+    )]
+    WrongDigest {
+        /// Which file.
+        name: String,
+        /// Of what is in it.
+        actual: String,
+    },
+    /// A file is named by what is no digest, or a digest of another algorithm.
+    #[error("its file {} cannot be checked: it is not named by a sha256 or sha512", one_line(.0))]
+    UnknownDigest(String),
     /// It has more layers than the limit.
     #[error("it is an archive of a container image with more than {MAX_LAYERS} layers")]
     Layers,
@@ -60,6 +84,29 @@ pub(crate) enum ImageArchiveError {
     /// It cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// The caller has ended it.
+    #[error("interrupted")]
+    Cancelled,
+}
+
+impl ImageArchiveError {
+    /// The error for an archive or directory.
+    pub(crate) fn at(self, source: &Path) -> Error {
+        match self {
+            Self::Io(error) => Error::io(source, error),
+            Self::Cancelled => Fault::Cancelled.at(source),
+            other => Fault::ImageArchive(other).at(source),
+        }
+    }
+}
+
+impl From<Stopped> for ImageArchiveError {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Io(error) => Self::Io(error),
+            Stopped::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 /// An image in the format of docker, in a list of them.
@@ -115,8 +162,11 @@ impl ImageFiles for InArchive<'_> {
 }
 
 /// The layers of the only container image, the lowest first. `None` if there is something else.
-pub(crate) fn layers(files: &dyn ImageFiles) -> Result<Option<Vec<FilePart>>, ImageArchiveError> {
-    let finder = Finder { files };
+pub(crate) fn layers(
+    files: &dyn ImageFiles,
+    watch: &mut Watch<'_>,
+) -> Result<Option<Vec<FilePart>>, ImageArchiveError> {
+    let mut finder = Finder::new(files, watch);
     match finder.images()?.as_deref() {
         None => Ok(None),
         Some([image]) => finder.open(image).map(Some),
@@ -127,22 +177,52 @@ pub(crate) fn layers(files: &dyn ImageFiles) -> Result<Option<Vec<FilePart>>, Im
 /// The layers of each container image, the lowest first. `None` if there is something else.
 pub(crate) fn images(
     files: &dyn ImageFiles,
+    watch: &mut Watch<'_>,
 ) -> Result<Option<Vec<Vec<FilePart>>>, ImageArchiveError> {
-    let finder = Finder { files };
+    let mut finder = Finder::new(files, watch);
     let images = finder.images()?;
     let opened = images.map(|images| images.iter().map(|image| finder.open(image)).collect());
     opened.transpose()
 }
 
 /// The names of the layers of an image.
-type LayerNames = Vec<String>;
+type LayerNames = Vec<FileName>;
 
-struct Finder<'a> {
-    files: &'a dyn ImageFiles,
+/// What names a file.
+struct FileName {
+    path: String,
+    /// The digest that it is named by, if it is.
+    digest: Option<String>,
 }
 
-impl Finder<'_> {
-    fn images(&self) -> Result<Option<Vec<LayerNames>>, ImageArchiveError> {
+impl FileName {
+    /// As docker has it in a list of images. Newer versions store layers as blobs.
+    fn of_docker(path: String) -> Self {
+        let digest = path.strip_prefix(BLOBS).map(|rest| rest.replace('/', ":"));
+        Self {
+            digest: digest.filter(|digest| parse_digest(digest).is_some()),
+            path,
+        }
+    }
+}
+
+struct Finder<'a, 'w> {
+    files: &'a dyn ImageFiles,
+    watch: &'a mut Watch<'w>,
+    /// The layers so far, by their paths. Images have many in common.
+    layers: BTreeMap<String, FilePart>,
+}
+
+impl<'a, 'w> Finder<'a, 'w> {
+    fn new(files: &'a dyn ImageFiles, watch: &'a mut Watch<'w>) -> Self {
+        Self {
+            files,
+            watch,
+            layers: BTreeMap::new(),
+        }
+    }
+
+    fn images(&mut self) -> Result<Option<Vec<LayerNames>>, ImageArchiveError> {
         match self.of_docker()? {
             Some(images) => Ok(Some(images)),
             None if self.has("oci-layout")? && self.has(INDEX)? => self.of_oci().map(Some),
@@ -150,45 +230,82 @@ impl Finder<'_> {
         }
     }
 
-    fn open(&self, image: &LayerNames) -> Result<Vec<FilePart>, ImageArchiveError> {
-        match image.len() > MAX_LAYERS {
-            true => Err(ImageArchiveError::Layers),
-            false => image.iter().map(|name| self.find(name)).collect(),
+    fn open(&mut self, image: &LayerNames) -> Result<Vec<FilePart>, ImageArchiveError> {
+        if image.len() > MAX_LAYERS {
+            return Err(ImageArchiveError::Layers);
         }
+        image.iter().map(|name| self.layer(name)).collect()
+    }
+
+    /// A layer, all of which has the digest that it is named by.
+    fn layer(&mut self, name: &FileName) -> Result<FilePart, ImageArchiveError> {
+        if let Some(found) = self.layers.get(&name.path) {
+            return Ok(found.clone());
+        }
+        let part = self.find(&name.path)?;
+        self.check(name, Rest::new(&part.file, part.range.clone()))?;
+        self.layers.insert(name.path.clone(), part.clone());
+        Ok(part)
+    }
+
+    /// Compares the content of a file with the digest that it is named by.
+    fn check(&mut self, name: &FileName, content: impl Read) -> Result<(), ImageArchiveError> {
+        let Some(digest) = &name.digest else {
+            return Ok(());
+        };
+        let unknown = || ImageArchiveError::UnknownDigest(name.path.clone());
+        let expected = parse_digest(digest).ok_or_else(unknown)?;
+        let (actual, _) = hashed(content, io::sink(), expected.algorithm(), self.watch)?;
+        if actual == expected {
+            return Ok(());
+        }
+        Err(ImageArchiveError::WrongDigest {
+            name: name.path.clone(),
+            actual: digest_text(&actual),
+        })
     }
 
     /// Docker's format; `None` if it is another one. Other archives may have a file of the name, too.
-    fn of_docker(&self) -> Result<Option<Vec<LayerNames>>, ImageArchiveError> {
-        let name = "manifest.json";
-        let Some(part) = self.files.open(name)? else {
+    fn of_docker(&mut self) -> Result<Option<Vec<LayerNames>>, ImageArchiveError> {
+        let name = FileName::of_docker("manifest.json".to_owned());
+        let Some(part) = self.files.open(&name.path)? else {
             return Ok(None);
         };
-        let images: Vec<DockerImage> = match parse(name, &part) {
+        let images: Vec<DockerImage> = match self.parse(&name, &part) {
             Ok(images) => images,
             Err(ImageArchiveError::Invalid { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let images: Vec<_> = images.into_iter().map(|image| image.layers).collect();
+        let layers = |image: DockerImage| image.layers.into_iter().map(FileName::of_docker);
+        let images: Vec<_> = images
+            .into_iter()
+            .map(|image| layers(image).collect())
+            .collect();
         Ok((!images.is_empty()).then_some(images))
     }
 
     /// OCI's format.
-    fn of_oci(&self) -> Result<Vec<LayerNames>, ImageArchiveError> {
+    fn of_oci(&mut self) -> Result<Vec<LayerNames>, ImageArchiveError> {
         let mut images = Vec::new();
         let mut seen = BTreeSet::new();
-        let mut lists = vec![(INDEX.to_owned(), 0)];
+        let index = FileName {
+            path: INDEX.to_owned(),
+            digest: None,
+        };
+        let mut lists = vec![(index, 0)];
         while let Some((name, depth)) = lists.pop() {
             if depth == MAX_LISTS {
                 let reason = "lists are nested too deeply".to_owned();
+                let name = name.path;
                 return Err(ImageArchiveError::Invalid { name, reason });
             }
-            match parse(&name, &self.find(&name)?)? {
+            match self.parse(&name, &self.find(&name.path)?)? {
                 OciObject::Image { layers } => {
                     images.push(layers.iter().map(Reference::name).collect());
                 }
                 OciObject::List { manifests } => {
                     let there = self.there(&manifests)?.into_iter();
-                    let new = there.filter(|name| seen.insert(name.clone()));
+                    let new = there.filter(|name| seen.insert(name.path.clone()));
                     lists.extend(new.map(|name| (name, depth + 1)));
                 }
             }
@@ -200,17 +317,19 @@ impl Finder<'_> {
     }
 
     /// What of a list is there. There need not be the images for all platforms that it names, but one.
-    fn there(&self, list: &[Reference]) -> Result<Vec<String>, ImageArchiveError> {
+    fn there(&self, list: &[Reference]) -> Result<Vec<FileName>, ImageArchiveError> {
         let is_image = |it: &&Reference| !it.annotations.contains_key(REFERENCE_TYPE);
-        let images: Vec<_> = list.iter().filter(is_image).map(Reference::name).collect();
         let mut there = Vec::new();
-        for name in &images {
-            if self.has(name)? {
-                there.push(name.clone());
+        let mut missing = None;
+        for name in list.iter().filter(is_image).map(Reference::name) {
+            if self.has(&name.path)? {
+                there.push(name);
+            } else {
+                missing.get_or_insert(name.path);
             }
         }
-        match (there.is_empty(), images.into_iter().next()) {
-            (true, Some(name)) => Err(ImageArchiveError::Missing(name)),
+        match missing {
+            Some(name) if there.is_empty() => Err(ImageArchiveError::Missing(name)),
             _ => Ok(there),
         }
     }
@@ -223,26 +342,34 @@ impl Finder<'_> {
         let part = self.files.open(name)?;
         part.ok_or_else(|| ImageArchiveError::Missing(name.to_owned()))
     }
-}
 
-fn parse<T: DeserializeOwned>(name: &str, part: &FilePart) -> Result<T, ImageArchiveError> {
-    let invalid = |reason: String| ImageArchiveError::Invalid {
-        name: name.to_owned(),
-        reason,
-    };
-    let FilePart { file, range } = part;
-    let len = range.end - range.start;
-    if len > MAX_DESCRIPTION {
-        return Err(invalid("it is too long".to_owned()));
+    /// What a description says.
+    fn parse<T: DeserializeOwned>(
+        &mut self,
+        name: &FileName,
+        part: &FilePart,
+    ) -> Result<T, ImageArchiveError> {
+        let invalid = |reason: String| ImageArchiveError::Invalid {
+            name: name.path.clone(),
+            reason,
+        };
+        let FilePart { file, range } = part;
+        if range.end - range.start > MAX_DESCRIPTION {
+            return Err(invalid("it is too long".to_owned()));
+        }
+        let mut bytes = Vec::new();
+        Rest::new(file, range.clone()).read_to_end(&mut bytes)?;
+        self.check(name, &bytes[..])?;
+        serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))
     }
-    let mut bytes = vec![0; len as usize];
-    file.read_exact_at(&mut bytes, range.start)?;
-    serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))
 }
 
 impl Reference {
     /// The name of the file in the archive.
-    fn name(&self) -> String {
-        format!("blobs/{}", self.digest.replace(':', "/"))
+    fn name(&self) -> FileName {
+        FileName {
+            path: format!("{BLOBS}{}", self.digest.replace(':', "/")),
+            digest: Some(self.digest.clone()),
+        }
     }
 }

@@ -5,28 +5,25 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, Read, Seek, SeekFrom, Write},
+    io::{self, Seek, SeekFrom, Write},
     ops::Range,
     path::Path,
     sync::Arc,
 };
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 use verimount_scan::{ArchiveScan, Compression, Options as ScanOptions, StoreLayer, scan_store};
+use verimount_verity::HashAlgorithm;
 
 use crate::{
     BuildOptions, Built, Error,
     archive_input::{Receiver, Rest, compression, open_archive, seekable},
+    blob::{Stopped, digest_text, hashed},
     build::build_tree,
-    fault::Fault,
     image_archive::{FilePart, ImageArchiveError, ImageFiles, InArchive, images},
     output_file::folder_of,
-    progress::{Step, UNKNOWN, Watch, step},
+    progress::Watch,
 };
-
-/// How much of a blob is read at once, in bytes.
-const PIECE: usize = 1 << 20;
 
 /// Builds an image that is a store of all layers of container images. Each source is an archive, as docker, podman and skopeo
 /// save them, or a directory in OCI's layout. Nothing is unpacked, and no rights are needed.
@@ -139,8 +136,8 @@ impl<'o> Store<'o> {
         source: &Path,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
-        let images = images(files).and_then(|found| found.ok_or(ImageArchiveError::Nothing));
-        let images = images.map_err(|error| Fault::ImageArchive(error).at(source))?;
+        let images = images(files, watch).and_then(|found| found.ok_or(ImageArchiveError::Nothing));
+        let images = images.map_err(|error| error.at(source))?;
         let mut layers = images.iter().flatten();
         layers.try_for_each(|layer| self.add(layer, source, watch))
     }
@@ -163,12 +160,13 @@ impl<'o> Store<'o> {
                 blob.end..blob.end + len
             }
         };
-        let hashed = hashed(Rest::new(&self.file, archive.clone()), io::sink(), watch);
+        let archive_bytes = Rest::new(&self.file, archive.clone());
+        let hashed = hashed(archive_bytes, io::sink(), HashAlgorithm::Sha256, watch);
         let (diff_digest, _) = hashed.map_err(|stopped| stopped.at(source))?;
         let info = Info {
             compressed_diff_digest: &digest,
             compressed_size: blob.end - blob.start,
-            diff_digest: &diff_digest,
+            diff_digest: &digest_text(&diff_digest),
             diff_size: archive.end - archive.start,
             compression: number(compression),
         };
@@ -192,55 +190,8 @@ impl<'o> Store<'o> {
     ) -> Result<(String, Range<u64>), Stopped> {
         let start = (&self.file).stream_position()?;
         let from = Rest::new(&layer.file, layer.range.clone());
-        let (digest, len) = hashed(from, &self.file, watch)?;
-        Ok((digest, start..start + len))
-    }
-}
-
-/// Why a copy is not complete.
-enum Stopped {
-    Io(io::Error),
-    Cancelled,
-}
-
-impl Stopped {
-    fn at(self, source: &Path) -> Error {
-        match self {
-            Self::Io(error) => Error::io(source, error),
-            Self::Cancelled => Fault::Cancelled.at(source),
-        }
-    }
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// Copies, and returns the digest and the number of bytes.
-fn hashed(
-    mut from: impl Read,
-    mut to: impl Write,
-    watch: &mut Watch<'_>,
-) -> Result<(String, u64), Stopped> {
-    let mut progress = step(watch, Step::Hash, UNKNOWN);
-    let mut hasher = Sha256::new();
-    let mut piece = vec![0; PIECE];
-    let mut len = 0;
-    loop {
-        let read = from.read(&mut piece)?;
-        if read == 0 {
-            let digest = hasher.finalize();
-            let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-            return Ok((format!("sha256:{digits}"), len));
-        }
-        hasher.update(&piece[..read]);
-        to.write_all(&piece[..read])?;
-        len += read as u64;
-        if progress(read as u64).is_break() {
-            return Err(Stopped::Cancelled);
-        }
+        let (digest, len) = hashed(from, &self.file, HashAlgorithm::Sha256, watch)?;
+        Ok((digest_text(&digest), start..start + len))
     }
 }
 

@@ -177,6 +177,7 @@
 mod accepted;
 mod archive_input;
 mod beheaded;
+mod blob;
 mod build;
 mod build_format;
 mod content;

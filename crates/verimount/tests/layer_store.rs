@@ -9,15 +9,17 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha512};
 use verimount::{BuildOptions, Built, Error, ErrorKind, FileType, Image, OpenOptions, Step};
 use verimount_testkit::TarArchive;
 
 /// The digest of a blob, as container images have it.
 fn digest(bytes: &[u8]) -> String {
-    let digits = Sha256::digest(bytes);
-    let digits: String = digits.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{digits}")
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -52,9 +54,31 @@ impl Layout {
     /// Adds a blob, and returns its description.
     fn blob(&self, bytes: &[u8]) -> Value {
         let digest = digest(bytes);
-        let name = digest.replace(':', "/");
-        fs::write(self.path().join("blobs").join(name), bytes).unwrap();
+        self.named(&digest, bytes);
         json!({ "digest": digest })
+    }
+
+    /// Stores this as the blob with this digest, and returns where.
+    fn named(&self, digest: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path().join("blobs").join(digest.replace(':', "/"));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// The same in an archive.
+    fn archive(&self) -> PathBuf {
+        let mut archive = TarArchive::default();
+        let blobs = fs::read_dir(self.path().join("blobs/sha256")).unwrap();
+        let blobs = blobs.map(|blob| blob.unwrap().path());
+        let others = ["oci-layout", "index.json"].map(|name| self.path().join(name));
+        for path in blobs.chain(others) {
+            let name = path.strip_prefix(self.path()).unwrap().to_str().unwrap();
+            archive = archive.member(b'0', name.as_bytes(), b"", &fs::read(&path).unwrap());
+        }
+        let path = self.path().join("archive.tar");
+        fs::write(&path, archive.finish()).unwrap();
+        path
     }
 
     fn index(&self, index: &Value) {
@@ -165,6 +189,92 @@ fn a_digest_leads_to_no_other_file() {
         layout.index(&json!({ "manifests": [{ "digest": digest }] }));
         let refused = build(&[layout.path()], &image).unwrap_err();
         assert!(refused.to_string().contains("is not in it"), "{refused}");
+    }
+}
+
+/// All that builds something of container images refuses them, plain or compressed, in a directory or an archive.
+#[test]
+fn blobs_that_do_not_have_their_digests_are_refused() {
+    let [lower, upper] = layers();
+    let manifest =
+        json!({ "layers": [{ "digest": digest(&lower) }, { "digest": digest(&upper) }] });
+    let manifest = manifest.to_string().into_bytes();
+    let with_space = [&manifest[..], b" "].concat();
+    let other = TarArchive::default().file("other").finish();
+    let all_built = |layout: &Layout| {
+        let (archive, image) = (layout.archive(), layout.path().join("image"));
+        let options = BuildOptions::new().replace(true);
+        [
+            build(&[layout.path()], &image),
+            build(&[archive.as_path()], &image),
+            verimount::build(&archive, &image, &options),
+        ]
+    };
+    let layout = Layout::new(&[&[&lower, &upper]]);
+    for built in all_built(&layout) {
+        built.unwrap();
+    }
+    for (right, wrong) in [
+        (&lower, other.clone()),
+        (&upper, gzip(&other)),
+        (&manifest, with_space),
+    ] {
+        let name = digest(right);
+        layout.named(&name, &wrong);
+        for refused in all_built(&layout).map(Result::unwrap_err) {
+            assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+            let text = refused.to_string();
+            assert!(text.contains(&name.replace(':', "/")), "{text}");
+            assert!(text.contains(&digest(&wrong)), "{text}");
+        }
+        layout.named(&name, right);
+    }
+    for built in all_built(&layout) {
+        built.unwrap();
+    }
+}
+
+/// As new versions of docker save them.
+#[test]
+fn layers_of_docker_that_are_blobs_have_their_digests() {
+    let layout = Layout::new(&[]);
+    let layer = TarArchive::default().file("a").finish();
+    let name = digest(&layer).replace(':', "/");
+    let path = format!("blobs/{name}");
+    let manifest = json!([{ "Config": "config", "Layers": [path] }]).to_string();
+    let image = layout.path().join("image");
+    let built = |layer: &[u8]| {
+        let archive = TarArchive::default()
+            .member(b'0', path.as_bytes(), b"", layer)
+            .member(b'0', b"manifest.json", b"", manifest.as_bytes());
+        let at = layout.path().join("archive.tar");
+        fs::write(&at, archive.finish()).unwrap();
+        verimount::build(&at, &image, &BuildOptions::new().replace(true))
+    };
+    built(&layer).unwrap();
+    let other = TarArchive::default().file("b").finish();
+    assert_eq!(built(&other).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn digests_are_of_known_algorithms() {
+    let layout = Layout::new(&[]);
+    let layer = TarArchive::default().file("a").finish();
+    let image = layout.path().join("image");
+    let sha512 = format!("sha512:{}", hex(&Sha512::digest(&layer)));
+    let built = |digest: &str, layer: &[u8]| {
+        layout.named(digest, layer);
+        let manifest = json!({ "layers": [{ "digest": digest }] }).to_string();
+        let manifest = layout.blob(manifest.as_bytes());
+        layout.index(&json!({ "manifests": [manifest] }));
+        build(&[layout.path()], &image).map_err(|error| error.kind())
+    };
+    built(&sha512, &layer).unwrap();
+    let refused = |digest: &str, layer: &[u8]| built(digest, layer).unwrap_err();
+    let other = TarArchive::default().file("b").finish();
+    assert_eq!(refused(&sha512, &other), ErrorKind::Corrupt);
+    for digest in ["md5:d41d8cd98f00b204e9800998ecf8427e", "sha256:00", "layer"] {
+        assert_eq!(refused(digest, &layer), ErrorKind::Unsupported, "{digest}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use rustix::mount::mount as mount_system;
 
-use crate::prelude::*;
+use crate::{models::sha256, prelude::*};
 
 /// The archive that GNU tar makes of a directory; `None` if that is not installed.
 fn archived(world: &World, name: &str, tree: &Path) -> Option<PathBuf> {
@@ -233,29 +233,33 @@ fn a_container_image_gives_the_tree_of_its_layers() {
             .member(b'0', b"2.tar", b"", upper)
             .member(b'0', b"manifest.json", b"", manifest)
     };
-    let of_oci = TarArchive::default()
-        .member(b'0', b"oci-layout", b"", br#"{"imageLayoutVersion":"1.0.0"}"#)
-        .member(
+    let blob = |archive: TarArchive, content: &[u8]| {
+        let digest = sha256(&world.write("blob", content));
+        let archive = archive.member(
             b'0',
-            b"index.json",
+            format!("blobs/sha256/{digest}").as_bytes(),
             b"",
-            br#"{"manifests":[{"digest":"sha256:11"},{"digest":"sha256:99"}]}"#,
-        )
-        .member(
-            b'0',
-            b"blobs/sha256/11",
-            b"",
-            br#"{"manifests":[{"digest":"sha256:22"},{"digest":"sha256:33","annotations":{"vnd.docker.reference.type":"attestation-manifest"}}]}"#,
-        )
-        .member(
-            b'0',
-            b"blobs/sha256/22",
-            b"",
-            br#"{"config":{"digest":"sha256:44"},"layers":[{"digest":"sha256:55"},{"digest":"sha256:66"}]}"#,
-        )
-        .member(b'0', b"blobs/sha256/33", b"", br#"{"layers":[]}"#)
-        .member(b'0', b"blobs/sha256/55", b"", &lower)
-        .member(b'0', b"blobs/sha256/66", b"", &compressed);
+            content,
+        );
+        (archive, json!({ "digest": format!("sha256:{digest}") }))
+    };
+    let of_oci = TarArchive::default().member(
+        b'0',
+        b"oci-layout",
+        b"",
+        br#"{"imageLayoutVersion":"1.0.0"}"#,
+    );
+    let (of_oci, lower_blob) = blob(of_oci, &lower);
+    let (of_oci, upper_blob) = blob(of_oci, &compressed);
+    let nowhere = json!({ "digest": format!("sha256:{}", "9".repeat(64)) });
+    let manifest = json!({ "config": nowhere, "layers": [lower_blob, upper_blob] });
+    let (of_oci, image_blob) = blob(of_oci, manifest.to_string().as_bytes());
+    let (of_oci, mut attestation) = blob(of_oci, br#"{"layers":[]}"#);
+    attestation["annotations"] = json!({ "vnd.docker.reference.type": "attestation-manifest" });
+    let list = json!({ "manifests": [image_blob, attestation] });
+    let (of_oci, list) = blob(of_oci, list.to_string().as_bytes());
+    let index = json!({ "manifests": [list, nowhere] });
+    let of_oci = of_oci.member(b'0', b"index.json", b"", index.to_string().as_bytes());
     for archive in [of_docker(&upper), of_docker(&compressed), of_oci] {
         let archive = world.write("archive", archive.finish());
         let ended = build(&archive, &image, &["--exclude", "*.json"]);

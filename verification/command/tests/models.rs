@@ -193,7 +193,7 @@ fn contents_are_compared_however_they_are_stored() {
 }
 
 /// As `sha256sum` prints it.
-fn sha256(path: &Path) -> String {
+pub(crate) fn sha256(path: &Path) -> String {
     let mut command = Command::new("sha256sum");
     let ended = finish({
         command.arg(path);

@@ -1,0 +1,79 @@
+//! Blobs of container images, which are named by their digests.
+
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use sha2::{Sha256, Sha512, digest::DynDigest};
+use verimount_verity::{Digest, HashAlgorithm, parse_hex};
+
+use crate::{
+    Error,
+    fault::Fault,
+    progress::{Step, UNKNOWN, Watch, step},
+};
+
+/// How much of a blob is read at once, in bytes.
+const PIECE: usize = 1 << 20;
+
+/// The digest that is written as `ALGORITHM:HEX`; `None` for other texts and algorithms.
+pub(crate) fn parse_digest(text: &str) -> Option<Digest> {
+    let (algorithm, digits) = text.split_once(':')?;
+    Digest::new(algorithm.parse().ok()?, &parse_hex(digits)?)
+}
+
+/// The text of a digest.
+pub(crate) fn digest_text(digest: &Digest) -> String {
+    format!("{}:{digest}", digest.algorithm())
+}
+
+/// Why a blob was not read to its end.
+pub(crate) enum Stopped {
+    Io(io::Error),
+    Cancelled,
+}
+
+impl Stopped {
+    pub(crate) fn at(self, source: &Path) -> Error {
+        match self {
+            Self::Io(error) => Error::io(source, error),
+            Self::Cancelled => Fault::Cancelled.at(source),
+        }
+    }
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Copies a blob, and returns its digest and the number of its bytes.
+pub(crate) fn hashed(
+    mut from: impl Read,
+    mut to: impl Write,
+    algorithm: HashAlgorithm,
+    watch: &mut Watch<'_>,
+) -> Result<(Digest, u64), Stopped> {
+    let mut progress = step(watch, Step::Hash, UNKNOWN);
+    let mut hasher: Box<dyn DynDigest> = match algorithm {
+        HashAlgorithm::Sha256 => Box::<Sha256>::default(),
+        HashAlgorithm::Sha512 => Box::<Sha512>::default(),
+    };
+    let mut piece = vec![0; PIECE];
+    let mut len = 0;
+    loop {
+        let read = from.read(&mut piece)?;
+        if read == 0 {
+            let digest = Digest::new(algorithm, &hasher.finalize());
+            return Ok((digest.expect("it is of this algorithm"), len));
+        }
+        hasher.update(&piece[..read]);
+        to.write_all(&piece[..read])?;
+        len += read as u64;
+        if progress(read as u64).is_break() {
+            return Err(Stopped::Cancelled);
+        }
+    }
+}
