@@ -11,8 +11,10 @@ use std::{
     sync::Arc,
 };
 
+use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use verimount_scan::{ArchiveScan, Compression, Options as ScanOptions, StoreLayer, scan_store};
+use verimount_sys::GuardedPath;
 use verimount_verity::HashAlgorithm;
 
 use crate::{
@@ -76,7 +78,7 @@ struct Store<'o> {
     layers: BTreeMap<String, StoreLayer>,
 }
 
-/// A directory in OCI's layout.
+/// A directory in OCI's layout, which may be another user's.
 struct InDirectory<'d>(&'d Path);
 
 impl ImageFiles for InDirectory<'_> {
@@ -91,9 +93,12 @@ impl ImageFiles for InDirectory<'_> {
         if !name.split('/').all(is_plain) {
             return Ok(None);
         }
-        let file = match open_archive(&self.0.join(name)) {
+        let file = GuardedPath::new(&self.0.join(name))
+            .and_then(|guarded| guarded.open(OFlags::NONBLOCK, Mode::empty()));
+        let in_file = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
+        let file = match file {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
+            opened => opened.map_err(in_file)?,
         };
         let metadata = file.metadata()?;
         Ok(metadata.is_file().then(|| FilePart {

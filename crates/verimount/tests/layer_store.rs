@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     io::Write,
     ops::ControlFlow,
+    os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
@@ -276,6 +277,29 @@ fn digests_are_of_known_algorithms() {
     for digest in ["md5:d41d8cd98f00b204e9800998ecf8427e", "sha256:00", "layer"] {
         assert_eq!(refused(digest, &layer), ErrorKind::Unsupported, "{digest}");
     }
+}
+
+/// Root builds a store of what users have copied.
+#[test]
+fn links_that_others_may_have_put_into_a_directory_are_not_followed() {
+    let [lower, upper] = layers();
+    let layout = Layout::new(&[&[&lower, &upper]]);
+    let secret = layout.path().join("secret");
+    let blob = layout.named(&digest(&lower), &lower);
+    fs::rename(&blob, &secret).unwrap();
+    symlink(&secret, &blob).unwrap();
+    let image = layout.path().join("store.img");
+    let set_mode = |mode| {
+        let blobs = fs::Permissions::from_mode(mode);
+        fs::set_permissions(blob.parent().unwrap(), blobs).unwrap();
+    };
+    set_mode(0o755);
+    build(&[layout.path()], &image).unwrap();
+    set_mode(0o777);
+    let refused = build(&[layout.path()], &image).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{refused}");
+    let name = blob.file_name().unwrap().to_str().unwrap();
+    assert!(refused.to_string().contains(name), "{refused}");
 }
 
 #[test]
