@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use crate::{HashAlgorithm, params::Hashing};
+use crate::{HashAlgorithm, Place, params::Hashing};
 
 /// The shape of a Merkle tree: how many blocks each level has and where they are stored.
 ///
@@ -87,6 +87,21 @@ impl TreeGeometry {
     /// Offset in the stored tree, in bytes, of block `index` of `level`.
     pub fn node_offset(&self, level: usize, index: u64) -> u64 {
         (self.levels[level].start + index) << self.hash_block_log2
+    }
+
+    /// The block that is at `offset` in the data or in the stored tree, by its number in the data or in its level; `None` if
+    /// none begins there.
+    pub(crate) fn block_at(&self, place: Place, offset: u64) -> Option<u64> {
+        let (log2, start, blocks) = match place {
+            Place::Data => (self.data_block_log2, 0, self.data_blocks()),
+            Place::Tree(level) => {
+                let level = self.levels.get(level)?;
+                (self.hash_block_log2, level.start, level.blocks)
+            }
+        };
+        let block = (offset >> log2).checked_sub(start)?;
+        let is_one = block < blocks && (start + block) << log2 == offset;
+        is_one.then_some(block)
     }
 
     /// How many digests a block of the tree holds.

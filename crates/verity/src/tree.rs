@@ -12,8 +12,10 @@ use verimount_source::{ReadAt, ReadError};
 use verimount_sync::{Condvar, Mutex};
 
 use crate::{
-    Account, Digest, Mismatch, Place, TreeGeometry, VerifyOptions, hasher::BlockHasher,
+    Account, Digest, Mismatch, Place, Releases, TreeGeometry, VerifyOptions,
+    hasher::BlockHasher,
     params::Hashing,
+    releases::{failure, suspect},
 };
 
 /// Read-around: how many bytes of the tree a random reader fetches at once. Storage reads them in
@@ -31,6 +33,7 @@ type Node = Arc<[u8]>;
 pub(crate) struct TreeReader {
     source: Arc<dyn ReadAt>,
     account: Arc<Account>,
+    releases: Option<Arc<dyn Releases>>,
     geometry: TreeGeometry,
     root: Digest,
     hasher: BlockHasher,
@@ -86,6 +89,7 @@ impl TreeReader {
         Self {
             source,
             account: options.account.clone(),
+            releases: options.releases.clone(),
             root,
             verified: Cache::new(cached_blocks),
             // A window too large for the cache would evict blocks before they are used.
@@ -235,6 +239,43 @@ impl TreeReader {
         (offset, count as usize * self.hasher.block_size())
     }
 
+    /// The digest of a block of the level below `above`, by its number; below level 0 is the data.
+    ///
+    /// # Errors
+    /// As [`Self::block`], of what is above it.
+    pub(crate) fn digest_below(&self, above: usize, index: u64) -> Result<Digest, ReadError> {
+        if above == self.geometry.levels() {
+            return Ok(self.root);
+        }
+        let (parent, place) = self.geometry.parent(index);
+        let parent = self.block((above, parent))?;
+        Ok(self.hasher.digest(&parent[place]))
+    }
+
+    /// A verified block. It is read without its neighbours, as are those above it that are not here.
+    ///
+    /// # Errors
+    /// Those of reading, and [`ReadError::Rejected`].
+    fn block(&self, key: Key) -> Result<Node, ReadError> {
+        if let Some(node) = self.verified.get(&key) {
+            return Ok(node);
+        }
+        let (level, index) = key;
+        let expected = self.digest_below(level + 1, index)?;
+        let (offset, len) = self.extent(level, &(index..=index));
+        let mut block = vec![0; len];
+        self.account.note_tree_request(len);
+        self.source.read_exact_at(&mut block, offset)?;
+        let actual = self.hasher.hash_run(&block);
+        if actual != expected.as_bytes() {
+            let mismatch = self.mismatch(key, expected.as_bytes(), &actual);
+            return Err(ReadError::Rejected(Box::new(mismatch)));
+        }
+        let node = Node::from(block);
+        self.verified.insert(key, node.clone());
+        Ok(node)
+    }
+
     /// The expected digest of a block, from its verified parent; `None` if that is missing.
     fn expected<'n>(&'n self, key: Key, at_hand: &'n HashMap<Key, Node>) -> Option<&'n [u8]> {
         let (level, index) = key;
@@ -335,18 +376,17 @@ impl<'a> Fetch<'a> {
         };
         // A wrong block can hide that those below it are wrong, too.
         let mut distrusted = HashMap::new();
+        let releases = self.tree.releases.as_ref();
         while self.distrust(&bad, &mut distrusted) {
+            suspect(releases, bad.into_values().collect());
             self.plan(self.needed.clone());
             bad = self.fetch()?;
         }
-        match self
-            .needed
-            .clone()
-            .find(|&index| !self.at_hand.contains_key(&(0, index)))
-        {
-            Some(index) => Err(self.reason(index, bad)),
-            None => Ok(in_order(&self.needed, &self.at_hand)),
+        let wrong = self.reasons(bad);
+        if wrong.is_empty() {
+            return Ok(in_order(&self.needed, &self.at_hand));
         }
+        Err(failure(releases, wrong))
     }
 
     /// Tells the source of blocks that do not match, of each as often as it has further copies; whether it may return
@@ -409,19 +449,26 @@ impl<'a> Fetch<'a> {
         Ok(())
     }
 
-    /// Why a level-0 block could not be verified: the first bad block on the way to the root.
-    fn reason(&self, index: u64, mut bad: HashMap<Key, Mismatch>) -> ReadError {
-        let mut key = (0, index);
-        loop {
-            if let Some(mismatch) = bad.remove(&key) {
-                return ReadError::Rejected(Box::new(mismatch));
-            }
+    /// Why needed blocks could not be verified: for each, the first bad block on the way to the root.
+    fn reasons(&self, mut bad: HashMap<Key, Mismatch>) -> Vec<Mismatch> {
+        let needed = self.needed.clone().map(|index| (0, index));
+        let missing = needed.filter(|key| !self.at_hand.contains_key(key));
+        let mut reasons: Vec<Key> = missing.map(|key| self.reason(key, &bad)).collect();
+        // Neighbours have the same one.
+        reasons.dedup();
+        let mismatches = reasons.iter().filter_map(|key| bad.remove(key));
+        mismatches.collect()
+    }
+
+    fn reason(&self, mut key: Key, bad: &HashMap<Key, Mismatch>) -> Key {
+        while !bad.contains_key(&key) {
             key = (key.0 + 1, self.tree.geometry.parent(key.1).0);
             assert!(
                 key.0 < self.tree.geometry.levels(),
                 "a block that is not verified has a bad ancestor"
             );
         }
+        key
     }
 }
 

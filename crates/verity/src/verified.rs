@@ -6,8 +6,11 @@ use std::{
 use verimount_source::{ReadAt, ReadError, Scratch, check_range};
 
 use crate::{
-    Account, Digest, Error, FileDigest, Identity, LeafFunction, Mismatch, Place, PublicKey, Sealed,
-    TreeGeometry, TreeReadahead, VerifyStats, hasher::BlockHasher, params::Hashing,
+    Account, Digest, Error, FileDigest, Identity, LeafFunction, Mismatch, Place, PublicKey,
+    Releases, Sealed, TreeGeometry, TreeReadahead, VerifyStats,
+    hasher::BlockHasher,
+    params::Hashing,
+    releases::{failure, suspect},
     tree::TreeReader,
 };
 
@@ -54,6 +57,8 @@ pub struct VerifyOptions {
     pub cache_bytes: usize,
     /// Where it is counted what was read and verified. Several readers may have the same account.
     pub account: Arc<Account>,
+    /// Who is asked about blocks that do not match, if anybody knows of other releases.
+    pub releases: Option<Arc<dyn Releases>>,
 }
 
 impl VerifyOptions {
@@ -67,6 +72,7 @@ impl Default for VerifyOptions {
             tree_readahead: TreeReadahead::Auto,
             cache_bytes: Self::DEFAULT_CACHE_BYTES,
             account: Arc::default(),
+            releases: None,
         }
     }
 }
@@ -89,11 +95,11 @@ enum Expected<'a> {
     Leaves(&'a [Arc<[u8]>]),
 }
 
-/// Blocks that do not match.
+/// Blocks that do not match, in order.
+#[derive(Default)]
 struct BadBlocks {
-    /// Runs of them, in order.
     runs: Vec<Range<u64>>,
-    first: Box<Mismatch>,
+    mismatches: Vec<Mismatch>,
 }
 
 /// The data of a sealed file. Every byte it returns was hashed in the buffer in which it is
@@ -113,6 +119,7 @@ pub struct VerifiedReader {
     hasher: BlockHasher,
     leaf_function: LeafFunction,
     account: Arc<Account>,
+    releases: Option<Arc<dyn Releases>>,
 }
 
 impl VerifiedReader {
@@ -150,6 +157,7 @@ impl VerifiedReader {
             hasher: rooted.hashing.data_hasher(),
             leaf_function: LeafFunction::new(rooted.hashing),
             account: options.account,
+            releases: options.releases,
         }
     }
 
@@ -201,6 +209,22 @@ impl VerifiedReader {
         let nodes = self.tree.request(nodes).complete()?;
         let len = count * self.hasher.algorithm().digest_size();
         Ok(nodes.concat()[place.start..place.start + len].to_vec())
+    }
+
+    /// The verified digest of a block, by its offset in the data or in the stored tree; `None` if none begins there. Only the
+    /// tree is read.
+    ///
+    /// # Errors
+    /// Those of reading, and [`ReadError::Rejected`] if what is above the block does not match.
+    pub fn digest_at(&self, place: Place, offset: u64) -> Result<Option<Digest>, ReadError> {
+        let Some(block) = self.geometry.block_at(place, offset) else {
+            return Ok(None);
+        };
+        let above = match place {
+            Place::Data => 0,
+            Place::Tree(level) => level + 1,
+        };
+        self.tree.digest_below(above, block).map(Some)
     }
 
     fn block_size(&self) -> usize {
@@ -266,8 +290,9 @@ impl VerifiedReader {
         while let Err(bad) = self.compare(first, digests, expected) {
             let left = further.unwrap_or_else(|| self.data.copies());
             if left == 0 || !self.distrust(&bad.runs) {
-                return Err(bad.into());
+                return Err(failure(self.releases.as_ref(), bad.mismatches));
             }
+            suspect(self.releases.as_ref(), bad.mismatches);
             further = Some(left - 1);
             for run in &bad.runs {
                 let again = &mut digests[part(run, digest_size)];
@@ -314,7 +339,7 @@ impl VerifiedReader {
         expected: &Expected<'_>,
     ) -> Result<(), BadBlocks> {
         let mut block = first;
-        let mut bad: Option<BadBlocks> = None;
+        let mut bad = BadBlocks::default();
         let mut runs = expected.runs();
         while !actual.is_empty() {
             let run = runs.next().expect("there are leaves for all blocks");
@@ -332,21 +357,21 @@ impl VerifiedReader {
             block += (here / self.hasher.algorithm().digest_size()) as u64;
             actual = later;
         }
-        bad.map_or(Ok(()), Err)
+        if bad.runs.is_empty() {
+            return Ok(());
+        }
+        Err(bad)
     }
 
     /// Finds the blocks of a run whose digests differ.
-    fn add_bad(&self, bad: &mut Option<BadBlocks>, first: u64, actual: &[u8], expected: &[u8]) {
+    fn add_bad(&self, bad: &mut BadBlocks, first: u64, actual: &[u8], expected: &[u8]) {
         let size = self.hasher.algorithm().digest_size();
         let pairs = actual.chunks_exact(size).zip(expected.chunks_exact(size));
         let differ = (first..)
             .zip(pairs)
             .filter(|(_, (actual, expected))| actual != expected);
         for (block, (actual, expected)) in differ {
-            let bad = bad.get_or_insert_with(|| BadBlocks {
-                runs: Vec::new(),
-                first: Box::new(self.mismatch(block, actual, expected)),
-            });
+            bad.mismatches.push(self.mismatch(block, actual, expected));
             match bad.runs.last_mut() {
                 Some(run) if run.end == block => run.end += 1,
                 _ => bad.runs.push(block..block + 1),
@@ -379,12 +404,6 @@ impl Expected<'_> {
             Self::Leaves(leaves) => (None, *leaves),
         };
         root.into_iter().chain(leaves.iter().map(|leaf| &**leaf))
-    }
-}
-
-impl From<BadBlocks> for ReadError {
-    fn from(bad: BadBlocks) -> Self {
-        Self::Rejected(bad.first)
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 
 use verimount_source::{GRANULE, ReadAt, ReadError, check_range};
 use verimount_sync::Mutex;
-use verimount_verity::{Error, LeafFunction, TreeReadahead, VerifiedReader, VerifyOptions};
+use verimount_verity::{Error, LeafFunction, VerifiedReader, VerifyOptions};
 
 use super::old::{Olds, Part};
 use crate::opened_seal::OpenedSeal;
@@ -67,9 +67,8 @@ impl Like {
     ) -> Result<Self, Error> {
         let data = seal.data().clone();
         let digests = seal.reader(VerifyOptions {
-            tree_readahead: TreeReadahead::default(),
             cache_bytes: TREE_CACHE,
-            account: Arc::default(),
+            ..VerifyOptions::default()
         })?;
         let function = digests.leaf_function().clone();
         Ok(Self {
