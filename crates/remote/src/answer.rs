@@ -139,7 +139,11 @@ impl<'a> Head<'a> {
         }
     }
 
-    fn version(&self, size: u64) -> Result<Version, Error> {
+    /// The version of a file of this size.
+    ///
+    /// # Errors
+    /// [`Error::Size`].
+    pub(crate) fn version(&self, size: u64) -> Result<Version, Error> {
         if size > MAX_SIZE {
             return Err(Error::Size { size });
         }

@@ -4,10 +4,7 @@ use std::{
     fmt,
     io::{self, Read},
     ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -35,8 +32,8 @@ pub(crate) struct Client {
     target: Target,
     /// Where a redirect led to. It is used until it is refused, as many expire.
     moved: Mutex<Option<RemoteUrl>>,
-    /// Whether it is known that the file was replaced.
-    is_replaced: AtomicBool,
+    /// The last version that is not the one that was opened, if there was one.
+    other: Mutex<Option<Version>>,
 }
 
 /// Which file it is, and how to be let in.
@@ -89,7 +86,7 @@ impl Client {
             session: session.clone(),
             target,
             moved: Mutex::default(),
-            is_replaced: AtomicBool::new(false),
+            other: Mutex::default(),
         })
     }
 
@@ -151,18 +148,26 @@ impl Client {
     ) -> Result<Body, Failure> {
         let head = Head::new(answer.status().as_u16(), answer.headers());
         let is_same = head.check(range, version);
+        if let Err(Error::Replaced) = is_same {
+            self.session.counters().changed();
+        }
         if !is_same.map_err(|error| failure(error, &head))? {
-            self.replaced()?;
+            self.replaced(head.version(version.size)?)?;
         }
         Ok(self.accepted(answer, moved, range.end - range.start))
     }
 
-    /// The server says that a file was replaced.
-    fn replaced(&self) -> Result<(), Error> {
+    /// The server says that the file is of another version now.
+    fn replaced(&self, now: Version) -> Result<(), Error> {
         if !self.session.tolerates_changes() {
             return Err(Error::Replaced);
         }
-        if !self.is_replaced.swap(true, Relaxed) {
+        let mut other = self.other.lock();
+        if other.as_ref() == Some(&now) {
+            return Ok(());
+        }
+        self.session.counters().changed();
+        if other.replace(now).is_none() {
             tracing::warn!(
                 file = self.target.own_url().map(tracing::field::display),
                 "the server has another version of this file than before: its bytes are verified as always"

@@ -19,6 +19,8 @@ pub struct RemoteStats {
     pub retries: Retries,
     /// Bytes that were dropped because what uses them found them wrong.
     pub distrusted: u64,
+    /// How often a file was of another version than before.
+    pub changes: u64,
     /// The last failure, which may have been repaired by a retry.
     pub last_failure: Option<RemoteFailure>,
 }
@@ -53,6 +55,7 @@ pub(crate) struct Counters {
     unreachable: AtomicU64,
     broken: AtomicU64,
     distrusted: AtomicU64,
+    changes: AtomicU64,
     last_failure: Mutex<Option<RemoteFailure>>,
 }
 
@@ -67,6 +70,10 @@ impl Counters {
 
     pub(crate) fn distrusted(&self, bytes: u64) {
         self.distrusted.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Relaxed);
     }
 
     pub(crate) fn failed(&self, error: &Error) {
@@ -96,6 +103,7 @@ impl Counters {
                 broken: self.broken.load(Relaxed),
             },
             distrusted: self.distrusted.load(Relaxed),
+            changes: self.changes.load(Relaxed),
             last_failure: self.last_failure.lock().clone(),
         }
     }
