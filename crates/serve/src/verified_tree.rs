@@ -204,13 +204,12 @@ impl VerifiedTree {
 
     /// Counts and logs a failed read, and keeps it for the status. `offset` is in the file.
     fn record(&self, node: NodeId, offset: u64, error: &Error) {
-        let mismatch = mismatch_in(error);
-        self.mismatches
-            .fetch_add(u64::from(mismatch.is_some()), Relaxed);
+        let is_mismatch = is_mismatch(error);
+        self.mismatches.fetch_add(u64::from(is_mismatch), Relaxed);
         // What is elsewhere and cannot be reached would be waited for once more.
-        let may_look = mismatch.is_some() || self.origin.is_none();
+        let may_look = is_mismatch || self.origin.is_none();
         let file = printable(&self.name_of(node, may_look)).to_string();
-        match mismatch {
+        match bad_block(error) {
             Some(mismatch) => {
                 let level = match mismatch.place {
                     Place::Data => "data".to_owned(),
@@ -449,7 +448,13 @@ impl Tree for VerifiedTree {
     }
 }
 
-pub(crate) fn mismatch_in(error: &Error) -> Option<&Mismatch> {
+/// Whether something was found that is not the content, and not only that nothing could be read.
+pub(crate) fn is_mismatch(error: &Error) -> bool {
+    matches!(error.read_error(), Some(ReadError::Rejected(_)))
+}
+
+/// The block that does not match, if one was read.
+fn bad_block(error: &Error) -> Option<&Mismatch> {
     match error.read_error()? {
         ReadError::Rejected(reason) => reason.downcast_ref(),
         _ => None,

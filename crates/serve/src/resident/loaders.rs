@@ -12,7 +12,7 @@ use verimount_sync::{Condvar, Mutex};
 use verimount_tree::NodeId;
 
 use super::memory::{HUGE_PAGE, NewFile};
-use crate::{VerifiedTree, verified_tree::mismatch_in};
+use crate::{VerifiedTree, verified_tree::is_mismatch};
 
 /// What a thread reads, verifies and writes at a time, in bytes.
 const PIECE: u64 = HUGE_PAGE as u64;
@@ -225,9 +225,12 @@ impl Load {
     ) -> Result<(), LoadError> {
         let len = PIECE.min(self.size - offset) as usize;
         let bytes = tree.plain_read(self.node, offset, len, scratch);
-        let bytes = bytes.map_err(|error| match mismatch_in(&error) {
-            Some(_) => LoadError::Damaged,
-            None => LoadError::Failed(error.errno()),
+        let bytes = bytes.map_err(|error| {
+            if is_mismatch(&error) {
+                LoadError::Damaged
+            } else {
+                LoadError::Failed(error.errno())
+            }
         })?;
         if bytes.len() != len {
             return Err(LoadError::Failed(Errno::IO));

@@ -6,7 +6,7 @@ use std::{
 
 use verimount_tree::{Attr, Error, FileType, NodeId, Tree, walk_readable};
 
-use crate::verified_tree::mismatch_in;
+use crate::verified_tree::is_mismatch;
 
 /// Files of a tree that are to be resident: regular files with content.
 pub struct SelectedFiles(Option<HashSet<NodeId>>);
@@ -57,5 +57,5 @@ fn has_content(attr: &Attr) -> bool {
 
 /// Whether it could not be read at all: it may be found later.
 fn is_failed_read(error: &Error) -> bool {
-    error.read_error().is_some() && mismatch_in(error).is_none()
+    error.read_error().is_some() && !is_mismatch(error)
 }
