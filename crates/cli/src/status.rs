@@ -26,8 +26,9 @@ use crate::{
 /// Show the status of a mount or an export: what it is, and statistics of requests, verification
 /// and mismatches
 ///
-/// The exit code is 0 if all data that was read matched; 1 if any did not, or if a volume has become
-/// read-only because its storage failed; 3 if there is no status, or not all of them with --all.
+/// The exit code is 1 if any data that was read did not match, or if a volume has become read-only
+/// because its storage failed; 3 if there is no status, or not all of them with --all; else 0, also
+/// if another release was published in the place of this one (REPLACED).
 #[derive(Args)]
 pub(crate) struct Status {
     /// The mount point, or the socket of an export

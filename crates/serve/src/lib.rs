@@ -38,7 +38,7 @@ pub use disk::Disk;
 pub use export_check::{CheckEvent, check_export};
 pub use image_fs::{ImageFs, Owners, PermissionsStored};
 pub use mirrors::{MirrorsStatus, PlaceStatus};
-pub use origin::{CacheStatus, Origin, OriginFailure, OriginStatus};
+pub use origin::{CacheStatus, Origin, OriginFailure, OriginReplacement, OriginStatus};
 pub use requests::Requests;
 pub use resident::{Resident, ResidentError, ResidentMemory, ResidentStatus, SelectedFiles};
 pub use status::{Kind, Pin, Served, Status};

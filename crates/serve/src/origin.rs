@@ -27,6 +27,10 @@ pub struct OriginStatus {
     pub retries_broken: u64,
     /// Received bytes that did not match, and were dropped.
     pub bytes_rejected: u64,
+    /// How often a file was of another version than before, as its server says.
+    pub changes: u64,
+    /// Another release in the place of the content, where blocks of it were found last.
+    pub replaced: Option<OriginReplacement>,
     /// The last request that failed, even if a repetition succeeded.
     pub last_failure: Option<OriginFailure>,
     /// What is kept on disk; `None` without a cache.
@@ -39,6 +43,10 @@ impl OriginStatus {
         self.last_failure = self.last_failure.map(|failure| OriginFailure {
             reason: end_of(failure.reason, MAX_TEXT),
             ..failure
+        });
+        self.replaced = self.replaced.map(|replaced| OriginReplacement {
+            place: end_of(replaced.place, MAX_TEXT),
+            ..replaced
         });
         self.cache = self.cache.map(|cache| CacheStatus {
             directory: end_of(cache.directory, MAX_TEXT),
@@ -56,6 +64,19 @@ pub struct OriginFailure {
     pub at: u64,
     /// Why.
     pub reason: String,
+}
+
+/// A release, signed with the key that is required, in the place of the one that is served. It was published over it: nothing is
+/// damaged or forged.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OriginReplacement {
+    /// When blocks of it were found last, in seconds since 1970.
+    pub at: u64,
+    /// Where.
+    pub place: String,
+    /// Its digest.
+    pub digest: String,
 }
 
 /// The statistics of a cache on disk, as far as this process used it.

@@ -91,6 +91,17 @@ impl Accepted {
         }
     }
 
+    /// What is signed with the key that is required, if one is, whichever content that is.
+    pub(crate) fn signed(&self) -> Option<Self> {
+        match self {
+            Self::FsVerity { key: Some(key), .. } => Some(Self::FsVerity {
+                digest: None,
+                key: Some(key.clone()),
+            }),
+            _ => None,
+        }
+    }
+
     /// As a status reports it.
     pub(crate) fn pin(&self) -> Pin {
         match self {

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::Range,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,14 +14,15 @@ use crate::{
     Error,
     accepted::Accepted,
     beheaded::beheaded,
-    far::{is_replaced, replaced},
+    far::{is_replaced, other_release, replaced},
     fault::Fault,
     opened_seal::OpenedSeal,
     opening::{Failure, LONGEST, Opening},
     place::Place,
 };
 
-/// How long nothing is looked for on this machine where something else was found: searching it takes many reads.
+/// How long nothing is looked for where something else was found: another release anywhere, or anything on this machine, as
+/// searching it takes many reads.
 const REFUSAL: Duration = Duration::from_secs(60);
 
 /// Content at a place.
@@ -76,53 +78,86 @@ impl Lazy {
     }
 
     fn read_for(self: Arc<Self>, seal: OpenedSeal) -> OpenedSeal {
-        let part = |size, choose| LazyPart {
+        let part = |size, is_data, choose| LazyPart {
             lazy: self.clone(),
             size,
+            is_data,
             choose,
         };
         let (data_size, tree_size) = seal.sizes();
-        let data = part(data_size, |files: &Files| files.data.clone());
-        let tree = part(tree_size, |files: &Files| files.tree.clone());
+        let data = part(data_size, true, |files: &Files| files.data.clone());
+        let tree = part(tree_size, false, |files: &Files| files.tree.clone());
         seal.with_sources(Arc::new(data), Arc::new(tree))
     }
 
-    /// What is open, or becomes so as long as `patience`, unless there is something else on this machine.
-    fn opened_within(self: &Arc<Self>, patience: Duration) -> io::Result<Arc<Files>> {
+    /// What is open, or becomes so as long as `patience`, unless there is something else. `range` of the data is wanted.
+    fn opened_within(
+        self: &Arc<Self>,
+        patience: Duration,
+        range: Range<u64>,
+    ) -> io::Result<Arc<Files>> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal.into());
         }
         let lazy = self.clone();
         let patience = self.place.patience_to_open(patience);
-        self.opening.within(patience, move || lazy.find())
+        self.opening.within(patience, move || lazy.find(&range))
     }
 
-    fn find(&self) -> io::Result<Files> {
-        let found = self.place.content().and_then(|(source, _)| {
-            let found = self.accepted.find(&self.place, source.clone());
-            found.or_else(|error| beheaded(&self.seal, &self.place, source).ok_or(error))
-        });
-        let seal = found.map_err(|error| match error.fault() {
-            Fault::Io(_) => match error.into_fault() {
-                Fault::Io(reason) => reason,
-                _ => unreachable!("it was looked at"),
-            },
-            _ => self.refuse(error),
-        })?;
-        match seal.meaning() == self.seal.meaning() {
-            true => Ok(Files::of(&seal)),
-            false => Err(replaced()),
+    fn find(&self, range: &Range<u64>) -> io::Result<Files> {
+        let content = self.place.content();
+        let (source, _) = content.map_err(|error| self.refuse(error))?;
+        let found = self.accepted.find(&self.place, source.clone());
+        let found =
+            found.or_else(|error| beheaded(&self.seal, &self.place, source.clone()).ok_or(error));
+        let found = match found {
+            Ok(seal) if seal.meaning() == self.seal.meaning() => return Ok(Files::of(&seal)),
+            Err(error) if !error.kind().is_about_data() => return Err(self.refuse(error)),
+            other => other,
+        };
+        let release = other_release(&self.place, source, &self.accepted, &self.seal, range);
+        match (release, found) {
+            (Ok(Some(failure)), _) => Err(self.leave_alone(failure)),
+            (Ok(None), Ok(_)) => Err(replaced()),
+            (Err(error), _) | (Ok(None), Err(error)) => Err(self.refuse(error)),
         }
     }
 
-    /// Leaves a place on this machine alone for a while if it was read, and does not have the content.
+    /// Why a place cannot be read. One on this machine that was read, and does not have the content, is left alone for a while.
     fn refuse(&self, error: Error) -> io::Error {
         let is_lasting = error.kind().is_about_data() && !self.place.is_slow();
-        let failure = Failure::from(io::Error::other(error));
+        let failure = match error.fault() {
+            Fault::Io(_) => match error.into_fault() {
+                Fault::Io(reason) => return reason,
+                _ => unreachable!("it was looked at"),
+            },
+            _ => io::Error::other(error),
+        };
         if is_lasting {
-            *self.refused.lock() = Some((Instant::now(), failure.clone()));
+            self.leave_alone(failure)
+        } else {
+            failure
         }
+    }
+
+    fn leave_alone(&self, failure: io::Error) -> io::Error {
+        let failure = Failure::from(failure);
+        *self.refused.lock() = Some((Instant::now(), failure.clone()));
         failure.into()
+    }
+
+    /// The error of a read for which it could not be opened. A place on another machine that has something else is as bad as one
+    /// that gives wrong bytes.
+    fn failed(&self, offset: u64, len: usize, error: io::Error) -> ReadError {
+        let failure = error.get_ref();
+        let failure = failure.and_then(|inner| inner.downcast_ref::<Failure>());
+        let inner = failure.and_then(Failure::inner::<Error>);
+        let is_wrong = inner.is_some_and(|error| error.kind().is_about_data());
+        if is_wrong && self.place.is_slow() {
+            ReadError::Rejected(Box::new(error))
+        } else {
+            ReadError::io(offset, len)(error)
+        }
     }
 
     fn refusal(&self) -> Option<Failure> {
@@ -146,6 +181,7 @@ impl Files {
 struct LazyPart {
     lazy: Arc<Lazy>,
     size: u64,
+    is_data: bool,
     choose: fn(&Files) -> Arc<dyn ReadAt>,
 }
 
@@ -158,9 +194,16 @@ impl LazyPart {
     ) -> Result<(), ReadError> {
         check_range(offset, buf.len(), self.size)?;
         let len = buf.len();
+        let wanted = if self.is_data {
+            offset..offset + len as u64
+        } else {
+            0..0
+        };
         for _ in 0..2 {
-            let files = self.lazy.opened_within(patience.unwrap_or(LONGEST));
-            let files = files.map_err(ReadError::io(offset, len))?;
+            let files = self
+                .lazy
+                .opened_within(patience.unwrap_or(LONGEST), wanted.clone());
+            let files = files.map_err(|error| self.lazy.failed(offset, len, error))?;
             let source = (self.choose)(&files);
             let read = match patience {
                 Some(patience) => source.read_within(buf, offset, patience),

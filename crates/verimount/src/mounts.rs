@@ -14,8 +14,9 @@ pub use verimount_mount::{
 };
 pub use verimount_serve::{
     AskError, BadSector, CacheStatus, CheckEvent, Export, Failure, ImageStatus, Kind,
-    MirrorsStatus, OriginFailure, OriginStatus, PlaceStatus, Requests, ResidentStatus, Served,
-    Status, StorageCounts, VolumeStatus, ask_export, ask_mount, check_export,
+    MirrorsStatus, OriginFailure, OriginReplacement, OriginStatus, PlaceStatus, Requests,
+    ResidentStatus, Served, Status, StorageCounts, VolumeStatus, ask_export, ask_mount,
+    check_export,
 };
 pub use verimount_sys::{GuardedPath, end_by, take_inherited};
 

@@ -3,12 +3,12 @@ use std::sync::Arc;
 use verimount_serve::Pin;
 use verimount_source::{ReadAhead, ReadAt};
 use verimount_tree::StoredFile;
-use verimount_verity::Identity;
+use verimount_verity::{Identity, VerifyOptions};
 
 use crate::{
     Content, Error, Location, OpenOptions, Unshared,
     accepted::Accepted,
-    far::open_slow,
+    far::{open_slow, releases},
     fault::Fault,
     image_format,
     like::{Like, old::Olds},
@@ -114,9 +114,14 @@ fn open_verified(
     options: &OpenOptions,
 ) -> Result<Content, Error> {
     let (location, pin) = (place.location().clone(), accepted.pin());
+    let signed = accepted.signed();
     let opened = open_seal(place, accepted, options)?;
+    let verify = VerifyOptions {
+        releases: signed.and_then(|signed| releases(&location, signed, &opened.seal, options)),
+        ..options.verify.clone()
+    };
     let (seal, unshared) = read_like(&location, opened.seal, options)?;
-    let reader = Accepted::reader(&location, seal, options.verify.clone())?;
+    let reader = Accepted::reader(&location, seal, verify)?;
     let reader = Arc::new(reader);
     let source: Arc<dyn ReadAt> = reader.clone();
     Ok(Content {

@@ -165,9 +165,11 @@ impl OpenOptions {
         }
     }
 
-    /// The same, with an account of what is read through the content that is about to be opened, its devices included.
+    /// The same, with an account of what is read through the content that is about to be opened, its devices included, and of what
+    /// has taken its place.
     pub(crate) fn with_own_account(mut self) -> Self {
         self.verify.account = Arc::default();
+        self.access = self.access.without_replacement();
         self
     }
 

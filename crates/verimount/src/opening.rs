@@ -112,9 +112,17 @@ impl<T> Drop for UnderWay<T> {
     }
 }
 
+impl Failure {
+    /// The error inside the system's, if it is one of this type.
+    pub(crate) fn inner<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        self.0.get_ref()?.downcast_ref()
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        Self(Arc::new(error))
+        let same = error.downcast();
+        same.unwrap_or_else(|error| Self(Arc::new(error)))
     }
 }
 

@@ -81,6 +81,11 @@ impl Place {
         Ok(manifest.map(|manifest| (far, self.manifest.get_or_init(|| manifest))))
     }
 
+    /// How it is reached.
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
     /// Where the content itself is.
     pub(crate) fn location(&self) -> &Location {
         &self.location

@@ -15,6 +15,7 @@ mod points;
 mod powers;
 mod programs;
 mod reading;
+mod replaced;
 mod reports;
 mod resident;
 mod service;

@@ -18,6 +18,10 @@ pub(super) fn help(metric: &str) -> &'static str {
         "origin_requests_total" => "Requests that were sent for content.",
         "origin_received_bytes_total" => "Bytes of content received.",
         "origin_rejected_bytes_total" => "Bytes received that did not match.",
+        "origin_changes_total" => "Times that a server had another version of a file than before.",
+        "origin_replaced" => {
+            "1 if another release with the same key was found in the place of this one."
+        }
         "origin_last_failure_time_seconds" => "When a request failed last, in seconds since 1970.",
         "cache_read_bytes_total" => "Bytes read from the cache.",
         "cache_written_bytes_total" => "Bytes written to the cache.",

@@ -9,8 +9,8 @@ use std::{
 use indicatif::HumanDuration;
 use verimount::bridge::{BridgeStatus, PolicyStatus};
 use verimount::mounts::{
-    CacheStatus, ImageStatus, Kind, MirrorsStatus, OriginStatus, PlaceStatus, ResidentStatus,
-    Served, Status, StorageCounts, VolumeStatus,
+    CacheStatus, ImageStatus, Kind, MirrorsStatus, OriginReplacement, OriginStatus, PlaceStatus,
+    ResidentStatus, Served, Status, StorageCounts, VolumeStatus,
 };
 use verimount::{Pin, one_line, sandbox::Held};
 
@@ -256,6 +256,8 @@ impl Shown {
         self.metric("origin_requests_total", requests);
         self.metric("origin_received_bytes_total", received);
         self.metric("origin_rejected_bytes_total", rejected);
+        self.metric("origin_changes_total", origin.changes);
+        self.metric("origin_replaced", u8::from(origin.replaced.is_some()));
         let (busy, unreachable, broken) = (
             origin.retries_busy,
             origin.retries_unreachable,
@@ -284,9 +286,28 @@ impl Shown {
             );
             self.metric("origin_last_failure_time_seconds", failure.at);
         }
+        if let Some(replaced) = &origin.replaced {
+            self.add_replacement(replaced);
+        }
         if let Some(cache) = &origin.cache {
             self.add_cache(cache);
         }
+    }
+
+    fn add_replacement(&mut self, replaced: &OriginReplacement) {
+        self.line(
+            "REPLACED",
+            format_args!(
+                "at {} by another release with the same key, last seen {} ago:",
+                one_line(&replaced.place),
+                age(replaced.at)
+            ),
+        );
+        self.line("", one_line(&replaced.digest));
+        self.line(
+            "",
+            "what is neither in the cache nor at a mirror cannot be read",
+        );
     }
 
     fn add_cache(&mut self, cache: &CacheStatus) {
@@ -481,6 +502,9 @@ impl Shown {
                     let (file, reason) = (one_line(&failure.file), one_line(&failure.reason));
                     format!("  {file} at {}: {reason}", failure.offset)
                 }));
+                if may_be_replaced(status, image) {
+                    self.lines.push(MAY_BE_REPLACED.to_owned());
+                }
             }
             Kind::Volume(volume) => {
                 let bad = volume.recent_mismatches.iter();
@@ -490,6 +514,16 @@ impl Shown {
             _ => {}
         }
     }
+}
+
+/// What is said of mismatches if they may be no damage.
+const MAY_BE_REPLACED: &str = "  the file was changed on the server: if a release was published in its place, only a mount by key (--key) can tell";
+
+/// Whether mismatches may be those of another release, which nothing could prove.
+fn may_be_replaced(status: &Status, image: &ImageStatus) -> bool {
+    let changes = image.origin.as_ref().map_or(0, |origin| origin.changes);
+    let is_by_key = matches!(status.served.pin, Some(Pin::Key { .. }));
+    status.mismatches > 0 && changes > 0 && !is_by_key
 }
 
 /// What a process has given up.

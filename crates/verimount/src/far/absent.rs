@@ -1,13 +1,14 @@
 //! What takes the place of [`far`](crate) without the feature `remote`: all content is on this machine.
 
-use std::{env, error, fmt, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{env, error, fmt, io, ops::Range, path::PathBuf, sync::Arc, time::Duration};
 
 use verimount_helper::Task;
 use verimount_serve::Origin;
 use verimount_source::ReadAt;
+use verimount_verity::Releases;
 
 use crate::{
-    Error, ErrorKind, Location, LocationError,
+    Error, ErrorKind, Location, LocationError, OpenOptions,
     accepted::{Accepted, Named},
     doctor::Diagnosis,
     opened_seal::OpenedSeal,
@@ -29,6 +30,10 @@ pub(crate) enum ContentOrigin {}
 
 impl Access {
     pub(crate) fn tolerating_changes(self) -> Self {
+        self
+    }
+
+    pub(crate) fn without_replacement(self) -> Self {
         self
     }
 
@@ -138,6 +143,27 @@ pub(crate) fn is_replaced(_: &io::Error) -> bool {
 /// The error for a file that is another one than was opened.
 pub(crate) fn replaced() -> io::Error {
     io::Error::other("the file was replaced after it was opened")
+}
+
+/// No other release takes a place on another machine.
+pub(crate) fn other_release(
+    _: &Place,
+    _: Arc<dyn ReadAt>,
+    _: &Accepted,
+    _: &OpenedSeal,
+    _: &Range<u64>,
+) -> Result<Option<io::Error>, Error> {
+    Ok(None)
+}
+
+/// The same.
+pub(crate) fn releases(
+    _: &Location,
+    _: Accepted,
+    _: &OpenedSeal,
+    _: &OpenOptions,
+) -> Option<Arc<dyn Releases>> {
+    None
 }
 
 /// Nothing is kept.

@@ -8,9 +8,12 @@ use std::{
 use verimount_cache::Cache;
 use verimount_names::printable;
 use verimount_remote::Session;
-use verimount_serve::{CacheStatus, Origin, OriginFailure, OriginStatus};
+use verimount_serve::{CacheStatus, Origin, OriginFailure, OriginReplacement, OriginStatus};
+use verimount_sync::Mutex;
+use verimount_verity::FileDigest;
 
 use super::FarLocation;
+use crate::Location;
 
 /// How content that is not on this machine is reached, and where it is kept.
 ///
@@ -24,6 +27,8 @@ pub(crate) struct Access {
     pub(crate) plain_http: bool,
     /// Where content that was fetched is kept, if it is verified.
     pub(crate) cache: Option<Cache>,
+    /// Another release that was found in the place of the content.
+    replaced: Arc<Mutex<Option<OriginReplacement>>>,
 }
 
 impl Access {
@@ -36,6 +41,14 @@ impl Access {
         }
     }
 
+    /// The same for content of which no other release was found yet.
+    pub(crate) fn without_replacement(self) -> Self {
+        Self {
+            replaced: Arc::default(),
+            ..self
+        }
+    }
+
     /// The same, which sends headers to the server of this location only; to none for an object. What was said before counts.
     pub(crate) fn sending_headers_to(self, location: &FarLocation) -> Self {
         let server = location.server(&self);
@@ -43,6 +56,34 @@ impl Access {
             session: self.session.sending_headers_to(server),
             ..self
         }
+    }
+
+    /// How often files were of other versions than before.
+    pub(crate) fn changes(&self) -> u64 {
+        self.session.stats().changes
+    }
+
+    /// Whether another release was found in the place of the content.
+    pub(crate) fn has_replacement(&self) -> bool {
+        self.replaced.lock().is_some()
+    }
+
+    /// The release with this digest was found in the place of the content.
+    pub(crate) fn was_replaced(&self, at: &Location, digest: &FileDigest) {
+        let found = OriginReplacement {
+            at: seconds(SystemTime::now()),
+            place: at.to_string(),
+            digest: digest.to_string(),
+        };
+        let mut replaced = self.replaced.lock();
+        let is_known = |known: &OriginReplacement| known.digest == found.digest;
+        if !replaced.as_ref().is_some_and(is_known) {
+            tracing::warn!(
+                place = %at, replaced_by = %digest,
+                "another release with the same key was published in the place of this one: what only that place had cannot be read"
+            );
+        }
+        *replaced = Some(found);
     }
 
     /// How long a read waits for what is on another machine.
@@ -72,11 +113,10 @@ impl Origin for Access {
             retries_unreachable: stats.retries.unreachable,
             retries_broken: stats.retries.broken,
             bytes_rejected: stats.distrusted,
+            changes: stats.changes,
+            replaced: self.replaced.lock().clone(),
             last_failure: stats.last_failure.map(|failure| OriginFailure {
-                at: failure
-                    .at
-                    .duration_since(SystemTime::UNIX_EPOCH)
-                    .map_or(0, |since| since.as_secs()),
+                at: seconds(failure.at),
                 reason: failure.error.to_string(),
             }),
             cache: self.cache.as_ref().map(cache_status),
@@ -86,6 +126,12 @@ impl Origin for Access {
     fn close(&self) {
         self.session.close();
     }
+}
+
+/// A time, in seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 fn cache_status(cache: &Cache) -> CacheStatus {

@@ -2,10 +2,14 @@ use std::{error::Error, io};
 
 use verimount_remote::Error as RemoteError;
 
+use super::releases::Replaced;
 use crate::ErrorKind;
 
 /// What an error means, if it is one of a server.
 pub(crate) fn kind_of(error: &(dyn Error + Send + Sync + 'static)) -> Option<ErrorKind> {
+    if error.is::<Replaced>() {
+        return Some(ErrorKind::Network);
+    }
     Some(match error.downcast_ref()? {
         RemoteError::NotFound { .. } => ErrorKind::NotFound,
         RemoteError::Forbidden { .. } | RemoteError::NoCredentials { .. } => {
