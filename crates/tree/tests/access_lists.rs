@@ -38,6 +38,9 @@ fn some_list(random: &mut Random) -> Vec<(Who, Rights)> {
     rights.collect()
 }
 
+/// What a file has: its list only if it says more than the mode.
+type ModeAndList = (u32, Option<Vec<u8>>);
+
 /// A file that has had no list, to set some on.
 struct Listed(File);
 
@@ -46,8 +49,8 @@ impl Listed {
         Self(tempfile::tempfile().unwrap())
     }
 
-    /// The mode and the list that Linux gives a file of this mode when this list is set; `None` where there are no lists.
-    fn set(&self, mode: u32, list: &[u8]) -> Option<Result<(u32, Option<Vec<u8>>), Errno>> {
+    /// What Linux makes of a file of this mode when this list is set; `None` where there are no lists.
+    fn set(&self, mode: u32, list: &[u8]) -> Option<Result<ModeAndList, Errno>> {
         let Self(file) = self;
         let _ = fremovexattr(file, ACCESS_LIST);
         file.set_permissions(FilePermissions::from_mode(mode))
