@@ -16,6 +16,11 @@ use crate::{
 /// `FUSE_OVER_IO_URING`. If it is negotiated, the kernel sends no request until all queues are served.
 const OVER_IO_URING: u64 = 1 << 41;
 
+/// The minor version (Linux 6.16) from which on the kernel takes what it has found by a handle for outdated as soon as it comes by
+/// again, as only what is found by a name gets the epoch of the mount. Above such a mount, overlays with `index` or `xino` fail with
+/// ESTALE; above one without handles they do without.
+const EPOCHS: u32 = 44;
+
 /// The longest arguments besides file data, in bytes: value and name of an extended attribute.
 const MAX_ARGUMENTS: usize = 64 * 1024 + 256;
 
@@ -91,7 +96,8 @@ pub(crate) fn agree(
     }
     let offered = u64::from(offer.flags) | u64::from(offer.flags2) << 32;
     let agreement = Agreement {
-        capabilities: Capabilities::from_bits_truncate(offered) & (requested.capabilities | ALWAYS),
+        capabilities: Capabilities::from_bits_truncate(offered)
+            & wanted(offer.minor, requested.capabilities),
         minor: offer.minor.min(MINOR),
     };
     let mut answer = answer(&agreement, &offer, requested);
@@ -104,6 +110,16 @@ pub(crate) fn agree(
     }
     device.reply(unique, Ok(answer.as_bytes()));
     Ok((agreement, queues))
+}
+
+/// What is wanted of a kernel with this minor version.
+fn wanted(minor: u32, requested: Capabilities) -> Capabilities {
+    let mut wanted = requested | ALWAYS;
+    if minor >= EPOCHS && wanted.contains(Capabilities::EXPORT_SUPPORT) {
+        wanted.remove(Capabilities::EXPORT_SUPPORT);
+        wanted.insert(Capabilities::NO_EXPORT_SUPPORT);
+    }
+    wanted
 }
 
 /// Receives the INIT request: its number and its content.
@@ -166,5 +182,26 @@ fn answer(agreement: &Agreement, offer: &InitIn, requested: &SessionOptions) -> 
             as u16,
         max_stack_depth: stack_depth,
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_take_handles_for_outdated_get_none() {
+        let (export, none) = (
+            Capabilities::EXPORT_SUPPORT,
+            Capabilities::NO_EXPORT_SUPPORT,
+        );
+        for (minor, requested, expected) in [
+            (EPOCHS - 1, export, export),
+            (EPOCHS, export, none),
+            (EPOCHS, none, none),
+            (EPOCHS, Capabilities::empty(), Capabilities::empty()),
+        ] {
+            assert_eq!(wanted(minor, requested) & (export | none), expected);
+        }
     }
 }

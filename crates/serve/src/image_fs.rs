@@ -108,7 +108,8 @@ impl ImageFs {
         entry(node, self.shown(attr))
     }
 
-    /// The file that a handle has the number of (`.`), or the directory that such a directory is in.
+    /// The file that a handle has the number of (`.`), or the directory that such a directory is in (`..`). `/` is the name of what the
+    /// kernel has found by a handle and not by a name, which overlays look up again.
     ///
     /// # Errors
     /// `ESTALE` if there is none, and those of the tree.
@@ -192,7 +193,7 @@ impl FileSystem for ImageFs {
 
     fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
         let parent = file(parent)?;
-        if name == "." || name == ".." {
+        if [".", "..", "/"].iter().any(|handled| name == *handled) {
             return self.by_handle(parent, name);
         }
         match self.tree.lookup(parent, name) {

@@ -74,7 +74,10 @@ fn files_are_found_by_their_numbers() {
         let node = by_name.node.unwrap();
         // In a new mount, which was asked for nothing else before.
         let later = mounted(Some(digest(7)));
-        assert_eq!(lookup(&later, node.id, "."), Ok(by_name), "{path}");
+        for itself in [".", "/"] {
+            let found = lookup(&later, node.id, itself);
+            assert_eq!(found.as_ref(), Ok(&by_name), "{path}, {itself}");
+        }
     }
     for (inside, above) in [("a/b", "a"), ("a", ".")] {
         let later = mounted(Some(digest(7)));
