@@ -135,17 +135,6 @@ impl KernelMount {
         }
     }
 
-    /// An overlay that shows `lower` with changes, which are kept in a memory file system on `changes`. `None`, after a
-    /// note, if the kernel cannot do that.
-    pub fn overlay(lower: &Path, changes: &Path, directory: &Path) -> Option<Overlay> {
-        let changes = Self::memory(changes);
-        let merged = Self::overlay_with(lower, &changes, directory, "")?;
-        Some(Overlay {
-            _merged: merged,
-            _changes: changes,
-        })
-    }
-
     /// An empty file system in memory.
     pub fn memory(directory: &Path) -> Self {
         mount("memory", directory, "tmpfs", MountFlags::empty(), None).unwrap();
@@ -155,14 +144,9 @@ impl KernelMount {
         }
     }
 
-    /// An overlay with further options, whose changes are kept in `changes`, also from one overlay to the next. `None`, after a
-    /// note, if the kernel cannot do that.
-    pub fn overlay_with(
-        lower: &Path,
-        changes: &Self,
-        directory: &Path,
-        options: &str,
-    ) -> Option<Self> {
+    /// An overlay that shows `lower` with changes, which are kept in `changes`, also from one overlay to the next. `options` are further
+    /// ones, each behind a comma. `None`, after a note, if the kernel cannot do that.
+    pub fn overlay(lower: &Path, changes: &Self, directory: &Path, options: &str) -> Option<Self> {
         let [upper, work] = ["upper", "work"].map(|name| changes.directory.join(name));
         for part in [&upper, &work] {
             fs::create_dir_all(part).unwrap();
@@ -188,12 +172,6 @@ impl KernelMount {
             Err(errno) => panic!("{errno}"),
         }
     }
-}
-
-/// A mounted overlay, unmounted in the end, and then its changes.
-pub struct Overlay {
-    _merged: KernelMount,
-    _changes: KernelMount,
 }
 
 impl Drop for KernelMount {

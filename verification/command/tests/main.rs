@@ -32,6 +32,7 @@ mod names;
 mod object_store;
 mod ordinary_user;
 mod outputs;
+mod overlays;
 mod prelude;
 mod progress;
 mod registry;

@@ -1,4 +1,4 @@
-//! File handles: by them overlays, the kernel's NFS server and programs find files again.
+//! File handles: by them overlays, the kernel's NFS server and programs find files again ([overlays](crate::overlays)).
 
 use rustix::mount::mount_remount;
 use verimount_sys::FileHandle;
@@ -121,79 +121,5 @@ fn an_image_finds_its_files_again() {
             );
         }
         mounted.unmount();
-    }
-}
-
-/// Where overlays are mounted, one after the other, with the same changes.
-struct Merged {
-    directory: PathBuf,
-    changes: KernelMount,
-}
-
-impl Merged {
-    fn new(world: &World, name: &str) -> Self {
-        let changes = KernelMount::memory(&world.directory(&format!("{name}-changes")));
-        let directory = world.directory(name);
-        Self { directory, changes }
-    }
-
-    /// Everything that an overlay with these options shows, after `change`; `None`, after a note, without overlays.
-    fn shown(&self, lower: &Path, options: &str, change: impl Fn(&Path)) -> Option<Snapshot> {
-        let merged = &self.directory;
-        let overlay = KernelMount::overlay_with(lower, &self.changes, merged, options)?;
-        change(merged);
-        let shown = snapshot(merged).unwrap();
-        drop(overlay);
-        Some(shown)
-    }
-}
-
-/// Writes through one of the names of a file, and removes that name.
-fn write_and_remove(merged: &Path) {
-    let mut file = OpenOptions::new()
-        .append(true)
-        .open(merged.join("f1"))
-        .unwrap();
-    file.write_all(b"written\n").unwrap();
-    fs::remove_file(merged.join("f1")).unwrap();
-}
-
-/// With `index=on`, an overlay knows by handles which of its files are names of one.
-#[test]
-fn an_overlay_above_an_image_keeps_what_is_written() {
-    needs!(root_or_skip());
-    let world = needs!(World::with_mount_point());
-    let (source, image, mnt) = (tree(&world, "tree"), world.path("image"), world.path("mnt"));
-    verimount(args!["build", source, &image]).succeeds();
-    let merged = Merged::new(&world, "merged");
-    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
-    let before = needs!(merged.shown(&mnt, ",index=on", write_and_remove));
-    mounted.unmount();
-    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
-    let after = needs!(merged.shown(&mnt, ",index=on", |merged| {
-        assert_eq!(fs::read(merged.join("d/l")).unwrap(), b"one\nwritten\n");
-    }));
-    mounted.unmount();
-    assert_same(&before, &after);
-}
-
-/// It has no handles, so that an overlay goes back to what it would be without.
-#[test]
-fn an_overlay_above_a_bridge_keeps_what_is_written() {
-    needs!(root_or_skip());
-    let world = needs!(World::with_mount_point());
-    let (source, mnt) = (tree(&world, "tree"), world.path("mnt"));
-    let [bridged, direct] = ["bridged", "direct"].map(|name| Merged::new(&world, name));
-    let above_source =
-        |change: fn(&Path)| direct.shown(&source, ",index=off,nfs_export=off", change);
-    for change in [write_and_remove, |_: &Path| {}] {
-        let mounted = Daemon::bridge(&source, &mnt, &[]);
-        match FileHandle::of(File::open(&mnt).unwrap()) {
-            Ok(_) => return skip("this kernel gives handles of all files (Linux 6.9 does not)"),
-            Err(error) => assert_eq!(error.raw_os_error(), Some(Errno::OPNOTSUPP.raw_os_error())),
-        }
-        let shown = needs!(bridged.shown(&mnt, ",index=on", change));
-        mounted.unmount();
-        assert_same(&shown, &above_source(change).unwrap());
     }
 }

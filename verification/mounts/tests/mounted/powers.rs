@@ -204,11 +204,8 @@ fn powers_hold_in_an_overlay() {
     let unpinned = OpenOptions::new().unpinned();
     let mounted = Mounted::with(&image, &mnt, &unpinned, &powers).unwrap();
     let merged = world.directory("merged");
-    let overlay = needs!(KernelMount::overlay(
-        &mnt,
-        &world.directory("changes"),
-        &merged
-    ));
+    let changes = KernelMount::memory(&world.directory("changes"));
+    let overlay = needs!(KernelMount::overlay(&mnt, &changes, &merged, ""));
     let before = outcomes(&merged, &secret);
     assert_eq!(before, outcomes(&mnt, &secret));
     let copied = merged.join("for a user");
