@@ -136,11 +136,10 @@ fn decode(value: &[u8]) -> Result<Vec<u8>, Defect> {
 mod tests {
     use super::*;
 
+    type NamesAndValues = Vec<(String, Vec<u8>)>;
+
     /// What a member of this kind has with these records. Its header says 6600.
-    fn finished(
-        kind: &Kind,
-        records: &[(&str, &[u8])],
-    ) -> Result<(u16, Vec<(String, Vec<u8>)>), Defect> {
+    fn finished(kind: &Kind, records: &[(&str, &[u8])]) -> Result<(u16, NamesAndValues), Defect> {
         let mut all = AttributeRecords::default();
         for (key, value) in records {
             all.take(key.as_bytes(), value);
@@ -152,7 +151,7 @@ mod tests {
         Ok((permissions.bits(), attributes.collect()))
     }
 
-    fn attributes(records: &[(&str, &[u8])]) -> Result<Vec<(String, Vec<u8>)>, Defect> {
+    fn attributes(records: &[(&str, &[u8])]) -> Result<NamesAndValues, Defect> {
         let (_, attributes) = finished(&Kind::Directory, records)?;
         Ok(attributes)
     }
