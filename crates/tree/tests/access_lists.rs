@@ -185,9 +185,12 @@ fn access(list: &[(Who, Rights)], mode: u32, user: Option<u32>, groups: &[Who]) 
         Who::OwningGroup => true,
         group => is_asked && entry(**group).is_some(),
     });
-    let rights = own.map(|group| match is_asked {
-        true => entry(*group).unwrap().1.intersection(mask),
-        false => class(3),
+    let rights = own.map(|group| {
+        if is_asked {
+            entry(*group).unwrap().1.intersection(mask)
+        } else {
+            class(3)
+        }
     });
     rights.reduce(Rights::union).unwrap_or(class(0))
 }

@@ -17,9 +17,10 @@ fn directories_lead_to_the_one_above() {
     let mut above = vec![NodeId::ROOT];
     walk(&tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
         above.truncate(path.components().count());
-        match attr.is_directory() {
-            true => assert_eq!(tree.parent(attr.node)?, tree.attr(*above.last().unwrap())?),
-            false => assert!(matches!(tree.parent(attr.node), Err(Error::NotADirectory))),
+        if attr.is_directory() {
+            assert_eq!(tree.parent(attr.node)?, tree.attr(*above.last().unwrap())?);
+        } else {
+            assert!(matches!(tree.parent(attr.node), Err(Error::NotADirectory)));
         }
         above.push(attr.node);
         Ok::<_, Error>(())

@@ -5,6 +5,8 @@ mod machine;
 
 use std::collections::BTreeSet;
 
+use verimount_testkit::Random;
+
 use self::machine::{Input, run};
 use super::*;
 
@@ -79,48 +81,35 @@ fn numbers() -> impl Iterator<Item = u32> {
     known.chain([0x7fff, 1 << 31, 1 << 31 | 1, u32::MAX, u32::MAX - 1])
 }
 
-/// Numbers from a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+/// An argument: one of [`NUMBERS`], a small number, or any.
+fn argument(random: &mut Random) -> u64 {
+    match random.below(4) {
+        0 => random.number() >> 32,
+        1 => random.number() >> 50,
+        2 => random.number(),
+        _ => random.choose(&NUMBERS),
     }
+}
 
-    /// An argument: one of [`NUMBERS`], a small number, or any.
-    fn argument(&mut self) -> u64 {
-        let number = self.next();
-        match number % 4 {
-            0 => number >> 32,
-            1 => number >> 50,
-            2 => number,
-            _ => NUMBERS[(number >> 32) as usize % NUMBERS.len()],
-        }
-    }
-
-    fn arguments(&mut self) -> [u64; 6] {
-        [(); 6].map(|()| self.argument())
-    }
+fn arguments(random: &mut Random) -> [u64; 6] {
+    [(); 6].map(|()| argument(random))
 }
 
 /// The arguments that are tried of a call: random ones, and of one that its arguments decide all edges, also with other upper
 /// halves.
 fn tried(number: u32, random: &mut Random) -> Vec<[u64; 6]> {
-    let mut tried: Vec<_> = (0..24).map(|_| random.arguments()).collect();
+    let mut tried: Vec<_> = (0..24).map(|_| arguments(random)).collect();
     let decided = intention::DECIDED.iter().find(|(of, _)| *of == number);
     let Some((_, edges)) = decided else {
         return tried;
     };
-    tried.extend((0..1000).map(|_| random.arguments()));
+    tried.extend((0..1000).map(|_| arguments(random)));
     let [first, second, third] = edges.map(|own| [own, &NUMBERS].concat());
     for a in first {
         for b in &second {
             for c in &third {
-                let [_, _, _, d, e, f] = random.arguments();
-                let upper = random.next() << 32;
+                let [_, _, _, d, e, f] = arguments(random);
+                let upper = random.number() << 32;
                 tried.push([a, *b, *c, d, e, f]);
                 tried.push([a ^ upper, b ^ upper, c ^ upper, d, e, f]);
             }
@@ -135,7 +124,7 @@ fn compare(
     program: impl Fn(&Input) -> u32,
     expected: impl Fn(u32, [u64; 6]) -> u32,
 ) -> usize {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut count = 0;
     for number in numbers() {
         for arguments in tried(number, &mut random) {

@@ -156,7 +156,7 @@ pub(crate) fn other_release(
     Ok(None)
 }
 
-/// The same.
+/// No other release is known.
 pub(crate) fn releases(
     _: &Location,
     _: Accepted,
