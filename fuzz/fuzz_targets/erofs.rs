@@ -50,9 +50,10 @@ fn read_everything(bytes: Vec<u8>) {
     let mut files = vec![(PathBuf::new(), NodeId::ROOT)];
     let _ = walk(&tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
         files.push((path.to_owned(), attr.node));
-        match files.len() < MAX_FILES {
-            true => Ok(()),
-            false => Err(Error::NotFound),
+        if files.len() < MAX_FILES {
+            Ok(())
+        } else {
+            Err(Error::NotFound)
         }
     });
     for (path, node) in files {

@@ -66,9 +66,10 @@ impl Disk {
     fn answer(&self, offset: u64, len: u64, changes: bool) -> Result<(), Errno> {
         assert!(offset.checked_add(len).is_some_and(|end| end <= SIZE));
         assert!(!(changes && self.is_read_only));
-        match offset.is_multiple_of(2) {
-            true => Ok(()),
-            false => Err(Errno::IO),
+        if offset.is_multiple_of(2) {
+            Ok(())
+        } else {
+            Err(Errno::IO)
         }
     }
 }

@@ -67,9 +67,10 @@ impl Storage {
     pub fn new(has_data_device: bool) -> Self {
         static ALONE: LazyLock<Vec<u8>> = LazyLock::new(|| Storage::format(false));
         static SPLIT: LazyLock<Vec<u8>> = LazyLock::new(|| Storage::format(true));
-        match has_data_device {
-            false => Self::of(ALONE.clone(), false),
-            true => Self::of(SPLIT.clone(), true),
+        if has_data_device {
+            Self::of(SPLIT.clone(), true)
+        } else {
+            Self::of(ALONE.clone(), false)
         }
     }
 

@@ -27,10 +27,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     test.args(["--locked", "--package", "verimount-integrity"])
         .args(["--test", "crash"])
         .env(CRASH_SEEDS, format!("{:?}", options.seeds));
-    match options.mutations {
+    if options.mutations {
         // Each is compiled by the test.
-        true => test.args(["--", "--nocapture", "--ignored", "--exact", MUTATIONS]),
-        false => test.args(["--release", "--", "--nocapture", "--test-threads=1"]),
+        test.args(["--", "--nocapture", "--ignored", "--exact", MUTATIONS])
+    } else {
+        test.args(["--release", "--", "--nocapture", "--test-threads=1"])
     };
     command::run(&mut test)
 }

@@ -81,9 +81,10 @@ impl Content {
     #[pyo3(signature = (progress=None))]
     fn verify(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Verified> {
         let content = self.content.get()?.clone();
-        let after = match self.is_slow {
-            true => AfterInterrupt::Leave,
-            false => AfterInterrupt::Wait,
+        let after = if self.is_slow {
+            AfterInterrupt::Leave
+        } else {
+            AfterInterrupt::Wait
         };
         let report = run(py, progress, after, move |watch| {
             content.verify(&VerifyOptions::new().watch(move |progress| watch.watch(progress)))

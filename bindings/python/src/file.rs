@@ -51,15 +51,15 @@ impl File {
             if let Some((_, next)) = pieces.peek() {
                 self.announce(py, *next, SPAN)?;
             }
-            match self.is_slow {
-                true => fill_interruptibly(py, file, span)?,
-                false => py
-                    .detach(|| {
-                        each(span.len(), span.into_iter(), |(piece, start)| {
-                            file.read_at(piece.zeroed(), start).map(drop)
-                        })
+            if self.is_slow {
+                fill_interruptibly(py, file, span)?
+            } else {
+                py.detach(|| {
+                    each(span.len(), span.into_iter(), |(piece, start)| {
+                        file.read_at(piece.zeroed(), start).map(drop)
                     })
-                    .or_raise(py)?,
+                })
+                .or_raise(py)?
             }
             py.check_signals()?;
         }

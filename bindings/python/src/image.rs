@@ -60,9 +60,12 @@ impl Image {
 
     /// The attributes of a file.
     fn attributes(&self, py: Python<'_>, path: PathBuf, follow: bool) -> PyResult<Attributes> {
-        let metadata = self.ask(py, move |image| match follow {
-            true => image.metadata(path),
-            false => image.symlink_metadata(path),
+        let metadata = self.ask(py, move |image| {
+            if follow {
+                image.metadata(path)
+            } else {
+                image.symlink_metadata(path)
+            }
         })?;
         Ok(attributes(&metadata))
     }

@@ -71,10 +71,11 @@ impl Reports {
         }
         let is_sent = (self.send)(progress);
         self.last = Some(Instant::now());
-        match is_sent {
-            true => self.answers.recv().unwrap_or(ControlFlow::Break(())),
+        if is_sent {
+            self.answers.recv().unwrap_or(ControlFlow::Break(()))
+        } else {
             // Nobody waits any more.
-            false => ControlFlow::Break(()),
+            ControlFlow::Break(())
         }
     }
 }
@@ -188,9 +189,10 @@ impl<T: Send> Waiting<T> {
             .call1((step, progress.done, progress.total))?;
         // Only `False`: most callbacks return nothing.
         let ends = returned.is(pyo3::types::PyBool::new(py, false));
-        Ok(match ends {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        Ok(if ends {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         })
     }
 }
@@ -215,8 +217,9 @@ where
     T: Send + 'static,
     W: FnOnce() -> Result<T, Error> + Send + 'static,
 {
-    match is_slow {
-        true => run(py, None, AfterInterrupt::Leave, |_| work()),
-        false => py.detach(work).or_raise(py),
+    if is_slow {
+        run(py, None, AfterInterrupt::Leave, |_| work())
+    } else {
+        py.detach(work).or_raise(py)
     }
 }

@@ -63,9 +63,10 @@ impl BuildArguments {
                 }))
             }
             ("romfs", None) => {
-                let refused = match self.strict {
-                    true => RefusedLosses::All,
-                    false => RefusedLosses::None,
+                let refused = if self.strict {
+                    RefusedLosses::All
+                } else {
+                    RefusedLosses::None
                 };
                 Ok(ImageFormat::Romfs(
                     RomfsOptions::default().refused_losses(refused),

@@ -48,9 +48,10 @@ impl ReadAt for PythonSource {
             }
             Ok(is_all)
         });
-        match read.map_err(|error| ReadError::io(offset, len)(io::Error::from(error)))? {
-            true => Ok(()),
-            false => Err(ReadError::Truncated { offset, len }),
+        if read.map_err(|error| ReadError::io(offset, len)(io::Error::from(error)))? {
+            Ok(())
+        } else {
+            Err(ReadError::Truncated { offset, len })
         }
     }
 }

@@ -238,9 +238,10 @@ enum Way {
 
 /// The policy's name for an open with these flags.
 fn access(flags: OFlags) -> Access {
-    match wants_writing(flags) {
-        true => Access::Write,
-        false => Access::Read,
+    if wants_writing(flags) {
+        Access::Write
+    } else {
+        Access::Read
     }
 }
 
@@ -293,9 +294,10 @@ impl<R: Register> BridgedFile<R> {
         offset: u64,
         flags: ReadWriteFlags,
     ) -> Result<usize, Errno> {
-        match self.mirror.is_append_only(&self.file)? {
-            true => Err(Errno::PERM),
-            false => self.write(data, offset, flags),
+        if self.mirror.is_append_only(&self.file)? {
+            Err(Errno::PERM)
+        } else {
+            self.write(data, offset, flags)
         }
     }
 

@@ -131,9 +131,10 @@ pub struct Relayed {
 impl Counters {
     /// Counts an open, by its serving mode.
     pub(crate) fn opened(&self, is_passed_through: bool) {
-        match is_passed_through {
-            true => self.passthrough_opens.add(1),
-            false => self.relay_opens.add(1),
+        if is_passed_through {
+            self.passthrough_opens.add(1)
+        } else {
+            self.relay_opens.add(1)
         }
     }
 

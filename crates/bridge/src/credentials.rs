@@ -135,9 +135,10 @@ impl Callers {
         let groups = numbers(field("Groups:")?)?;
         let bits = u64::from_str_radix(field("CapEff:")?.trim(), 16).ok()?;
         let capabilities = CapabilitySet::from_bits_retain(bits);
-        let ids = match capabilities.is_empty() {
-            true => None,
-            false => self.ids(IdMaps::of(&process.directory).ok()?)?,
+        let ids = if capabilities.is_empty() {
+            None
+        } else {
+            self.ids(IdMaps::of(&process.directory).ok()?)?
         };
         Some(Credentials {
             groups: groups.into_iter().map(Gid::from_raw).collect(),
@@ -155,9 +156,10 @@ impl Callers {
         };
         // Only those who may trace a process learn which namespace it is in. But its ids tell: our own are shown as the
         // namespace around ours sees them, those of another one as we do. So if they are equal, they are all of ours.
-        match self.own.get_or_init(own).as_ref() == Some(&maps) {
-            true => Some(None),
-            false => MappedIds::parse(&maps),
+        if self.own.get_or_init(own).as_ref() == Some(&maps) {
+            Some(None)
+        } else {
+            MappedIds::parse(&maps)
         }
     }
 }

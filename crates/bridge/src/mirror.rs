@@ -146,9 +146,10 @@ impl Mirror {
     /// Called by every operation that changes anything: refuses it if the mirror is read-only, and
     /// restricts the thread's rights.
     fn for_change(&self) -> Result<(), Errno> {
-        match self.read_only {
-            false => self.rights.prepare_thread(),
-            true => Err(Errno::ROFS),
+        if self.read_only {
+            Err(Errno::ROFS)
+        } else {
+            self.rights.prepare_thread()
         }
     }
 

@@ -92,13 +92,15 @@ impl Rights {
     /// The rights of this process on a file system of this kind.
     pub(crate) fn of_this_process(file_system: FileSystemKind) -> Result<Self, Errno> {
         let is_able = capabilities(None)?.effective.contains(NEEDED);
-        let between = match file_system.reserves_blocks() {
-            true => NO_USER,
-            false => 0,
+        let between = if file_system.reserves_blocks() {
+            NO_USER
+        } else {
+            0
         };
-        Ok(match is_able && geteuid().is_root() {
-            true => Self::Callers { between },
-            false => Self::Own,
+        Ok(if is_able && geteuid().is_root() {
+            Self::Callers { between }
+        } else {
+            Self::Own
         })
     }
 
@@ -245,9 +247,10 @@ impl Identity {
     fn restrict(&mut self, involved: &Involved, ids: &MappedIds) {
         let capabilities = self.capabilities;
         let mut all = involved.changed.iter().chain(&involved.directories);
-        self.capabilities = match all.all(|owner| ids.contain(*owner)) {
-            true => capabilities.difference(CapabilitySet::FOWNER | CapabilitySet::FSETID),
-            false => CapabilitySet::empty(),
+        self.capabilities = if all.all(|owner| ids.contain(*owner)) {
+            capabilities.difference(CapabilitySet::FOWNER | CapabilitySet::FSETID)
+        } else {
+            CapabilitySet::empty()
         };
         let Some(owner) = involved.changed else {
             return;

@@ -59,9 +59,10 @@ impl<S: ReadAt> Cached<S> {
         let end = offset + buf.len() as u64;
         // Between them are whole granules; the last one of the source may be short.
         let start = offset.next_multiple_of(GRANULE).min(end);
-        let stop = match end == self.size() {
-            true => end,
-            false => (end / GRANULE * GRANULE).max(start),
+        let stop = if end == self.size() {
+            end
+        } else {
+            (end / GRANULE * GRANULE).max(start)
         };
         let (head, rest) = buf.split_at_mut((start - offset) as usize);
         let (whole, tail) = rest.split_at_mut((stop - start) as usize);

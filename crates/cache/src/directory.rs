@@ -62,9 +62,10 @@ impl Directory {
     pub(crate) fn open_file(&self, name: &str, creates: bool) -> Result<File, CacheError> {
         // A named pipe, which is refused below, must not be waited for.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let creating = match creates {
-            true => OFlags::CREATE,
-            false => OFlags::empty(),
+        let creating = if creates {
+            OFlags::CREATE
+        } else {
+            OFlags::empty()
         };
         let at = || self.path.join(name);
         let file = match openat(&self.fd, name, flags | creating | OFlags::RDWR, FILE_MODE) {
@@ -146,9 +147,10 @@ fn open_directory(
         opened => opened.map_err(failed)?,
     };
     let stat = fstat(&fd).map_err(failed)?;
-    match stat.st_uid == geteuid().as_raw() {
-        true => Ok(fd),
-        false => Err(CacheError::Foreign { at: at() }),
+    if stat.st_uid == geteuid().as_raw() {
+        Ok(fd)
+    } else {
+        Err(CacheError::Foreign { at: at() })
     }
 }
 
@@ -160,12 +162,13 @@ fn check_mode(
 ) -> Result<(), CacheError> {
     let stat = fstat(file).map_err(|errno| CacheError::io(path, errno))?;
     let mode = Mode::from_raw_mode(stat.st_mode);
-    match mode.intersects(forbidden) {
-        true => Err(CacheError::Mode {
+    if mode.intersects(forbidden) {
+        Err(CacheError::Mode {
             at: path.to_owned(),
             expected,
             actual: mode.bits() & 0o777,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }

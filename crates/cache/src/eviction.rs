@@ -76,10 +76,7 @@ fn grant_locked(cache: &Shared) -> Result<u64, CacheError> {
     // More than is needed, so that this is rare.
     let freed = evict(cache, &candidates, needed + step)?;
     cache.counters.evicted.fetch_add(freed, Relaxed);
-    Ok(match freed >= needed {
-        true => step,
-        false => 0,
-    })
+    Ok(if freed >= needed { step } else { 0 })
 }
 
 impl Space {

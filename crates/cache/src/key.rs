@@ -35,9 +35,10 @@ impl Key {
     /// [`InvalidKey`].
     pub fn new(text: &str) -> Result<Self, InvalidKey> {
         let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-        match matches!(text.len(), 1..=MAX_KEY) && text.bytes().all(is_allowed) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(InvalidKey),
+        if matches!(text.len(), 1..=MAX_KEY) && text.bytes().all(is_allowed) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidKey)
         }
     }
 

@@ -103,9 +103,10 @@ pub(crate) fn data_ranges(file: &File, granules: Range<u64>) -> impl Iterator<It
             let data = seek(file, SeekFrom::Data(next)).ok()?;
             let hole = seek(file, SeekFrom::Hole(data)).ok()?;
             // A file ends with a hole; its last granule may be short.
-            let end = match hole >= size {
-                true => granules.end,
-                false => (hole / GRANULE).min(granules.end),
+            let end = if hole >= size {
+                granules.end
+            } else {
+                (hole / GRANULE).min(granules.end)
             };
             next = hole.max(data + 1);
             let whole = data.div_ceil(GRANULE)..end;

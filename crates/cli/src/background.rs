@@ -110,13 +110,14 @@ impl BackgroundArgs {
         if terminal.is_some() {
             sandbox.read(Terminal::PATH);
         }
-        let caller = match background {
-            true => Caller::Command {
+        let caller = if background {
+            Caller::Command {
                 log_file: self.log_file(&mut sandbox)?,
-            },
-            false => Caller::Other {
+            }
+        } else {
+            Caller::Other {
                 manager: ServiceManager::connect(),
-            },
+            }
         };
         self.enter(sandbox);
         // Closed only after paths such as /dev/fd/63 have been opened.

@@ -146,9 +146,10 @@ impl Bridge {
             printable(&self.source),
             printable(directory),
             mounted.mode(),
-            match fs.bridge().passes_through() {
-                true => "passthrough",
-                false => "relay",
+            if fs.bridge().passes_through() {
+                "passthrough"
+            } else {
+                "relay"
             },
             self.cache,
         );
@@ -188,9 +189,10 @@ impl Bridge {
             gid: getegid().as_raw(),
             pid: getpid().as_raw_nonzero().get().cast_unsigned(),
         };
-        let access = match self.write {
-            true => Access::Write,
-            false => Access::Read,
+        let access = if self.write {
+            Access::Write
+        } else {
+            Access::Read
         };
         let (mirror, policy) = (self.mirror()?, self.policy()?);
         let named = || printable(path).to_string();
@@ -217,9 +219,10 @@ impl Bridge {
 
     /// The path relative to the source. `path` is absolute or relative to the source.
     fn below_source(&self, path: &Path) -> Result<PathBuf> {
-        let given = match path.is_absolute() {
-            true => path.strip_prefix(absolute(&self.source)?).ok(),
-            false => Some(path),
+        let given = if path.is_absolute() {
+            path.strip_prefix(absolute(&self.source)?).ok()
+        } else {
+            Some(path)
         };
         let names = given.and_then(|given| {
             let steps = given.components();

@@ -81,9 +81,10 @@ impl Diff {
 
     fn write(&self, difference: &Difference) -> io::Result<()> {
         let mut out = stdout().lock();
-        match self.json {
-            true => write_report(&mut out, JsonReport::new(self, difference)),
-            false => self.print(&mut out, difference),
+        if self.json {
+            write_report(&mut out, JsonReport::new(self, difference))
+        } else {
+            self.print(&mut out, difference)
         }
     }
 

@@ -39,9 +39,10 @@ impl Digest {
             let written = match digest(file, &options) {
                 Ok(digest) => {
                     note_seal(file);
-                    match self.compact {
-                        true => writeln!(stdout(), "{}", digest.digest()),
-                        false => writeln!(stdout(), "{digest} {}", printable(file)),
+                    if self.compact {
+                        writeln!(stdout(), "{}", digest.digest())
+                    } else {
+                        writeln!(stdout(), "{digest} {}", printable(file))
                     }
                 }
                 Err(error) if interrupt.go_on().is_break() => return Err(error.into()),

@@ -27,14 +27,16 @@ impl Doctor {
         let cache = usual_cache();
         let diagnoses = examine(cache.as_deref());
         let can_mount = diagnoses.iter().all(|one| one.health != Health::Missing);
-        let outcome = match can_mount {
-            true => Outcome::Good,
-            false => Outcome::Failed,
+        let outcome = if can_mount {
+            Outcome::Good
+        } else {
+            Outcome::Failed
         };
         let mut out = stdout().lock();
-        outcome.reported(match self.json {
-            true => write_report(&mut out, Report { diagnoses }),
-            false => print(&mut out, &diagnoses),
+        outcome.reported(if self.json {
+            write_report(&mut out, Report { diagnoses })
+        } else {
+            print(&mut out, &diagnoses)
         })
     }
 }

@@ -55,9 +55,10 @@ impl Info {
         };
         let report = Report::new(self.file.to_string(), &found)?;
         let mut out = stdout().lock();
-        Outcome::Good.reported(match self.json {
-            true => write_report(&mut out, &report),
-            false => report.print(&mut out),
+        Outcome::Good.reported(if self.json {
+            write_report(&mut out, &report)
+        } else {
+            report.print(&mut out)
         })
     }
 

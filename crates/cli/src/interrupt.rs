@@ -49,9 +49,10 @@ impl Interrupt {
 
     /// Whether to continue.
     pub(crate) fn go_on(&self) -> ControlFlow<()> {
-        match self.0.load(Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if self.0.load(Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     }
 }

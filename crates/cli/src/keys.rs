@@ -33,9 +33,10 @@ pub(crate) struct Keygen {
 impl Keygen {
     pub(crate) fn run(self) -> Result<Outcome> {
         let files = NewKeyFiles::new(&self.public, &self.secret)?;
-        let password = match self.no_password {
-            true => None,
-            false => Some(self.password.new_password()?),
+        let password = if self.no_password {
+            None
+        } else {
+            Some(self.password.new_password()?)
         };
         files.generate(password)?;
         writeln!(stdout(), "{}", printable(&self.public))?;
@@ -68,9 +69,10 @@ impl PasswordArgs {
         let Some(path) = &self.password_file else {
             return ask(prompt);
         };
-        let text = match path.as_os_str() == "-" {
-            true => read_short_text(stdin().lock()),
-            false => File::open(path).and_then(read_short_text),
+        let text = if path.as_os_str() == "-" {
+            read_short_text(stdin().lock())
+        } else {
+            File::open(path).and_then(read_short_text)
         };
         let text = text.with_context(|| printable(path).to_string())?;
         Ok(text.lines().next().unwrap_or_default().to_owned())
@@ -115,9 +117,10 @@ impl Sign {
     fn secret_key(&self) -> Result<SecretKey> {
         let shown = || printable(&self.key).to_string();
         let text = read_key_file(&self.key).with_context(shown)?;
-        let password = match SecretKey::is_encrypted(&text).with_context(shown)? {
-            true => Some(self.password.password("Password of the secret key: ")?),
-            false => None,
+        let password = if SecretKey::is_encrypted(&text).with_context(shown)? {
+            Some(self.password.password("Password of the secret key: ")?)
+        } else {
+            None
         };
         SecretKey::parse(&text, password).with_context(shown)
     }

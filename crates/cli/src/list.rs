@@ -95,9 +95,10 @@ impl List {
             ));
         }
         let mut out = stdout().lock();
-        Outcome::Good.reported(match self.json {
-            true => write_json(&mut out, &listed),
-            false => print(&mut out, &listed),
+        Outcome::Good.reported(if self.json {
+            write_json(&mut out, &listed)
+        } else {
+            print(&mut out, &listed)
         })
     }
 }
@@ -174,10 +175,7 @@ impl Entry {
     fn of_mount(mount: MountEntry) -> Self {
         let is_asked = mount.is_believed();
         Self {
-            pid: match is_asked {
-                true => None,
-                false => mount.process(),
-            },
+            pid: if is_asked { None } else { mount.process() },
             path: mount.mount_point,
             way: Way::Mount,
             source: mount.source,

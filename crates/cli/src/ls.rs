@@ -80,9 +80,10 @@ impl Ls {
             return Ok(writeln!(out, "{}", printable(path))?);
         }
         let entry = Entry::read(entry)?;
-        match self.json {
-            true => writeln!(out, "{}", json_line(&JsonEntry::new(&entry))?)?,
-            false => writeln!(out, "{}", Long(&entry))?,
+        if self.json {
+            writeln!(out, "{}", json_line(&JsonEntry::new(&entry))?)?
+        } else {
+            writeln!(out, "{}", Long(&entry))?
         }
         Ok(())
     }

@@ -111,12 +111,13 @@ impl Mount {
             .dev(self.powers.dev)
             .resident(resident);
         let mounted = content.mount(&self.directory, &options);
-        mounted.map_err(|error| match error.is_failed_read() {
-            true => {
+        mounted.map_err(|error| {
+            if error.is_failed_read() {
                 let text = format!("{error}; use --as-file to read its undamaged parts");
                 Explained::new(&error, text).into()
+            } else {
+                error.into()
             }
-            false => error.into(),
         })
     }
 }

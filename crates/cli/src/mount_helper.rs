@@ -127,9 +127,10 @@ impl HelperCall {
         if options.iter().any(|option| option.is_flag(VOLUME)) {
             return Kind::Volume;
         }
-        match fs::metadata(&self.source).is_ok_and(|source| source.is_dir()) {
-            true => Kind::Bridge,
-            false => Kind::Image,
+        if fs::metadata(&self.source).is_ok_and(|source| source.is_dir()) {
+            Kind::Bridge
+        } else {
+            Kind::Image
         }
     }
 }

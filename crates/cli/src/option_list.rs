@@ -143,10 +143,12 @@ impl ListedOption {
         }
         // As mount(8) writes some of them.
         let name = given.replace('_', "-");
-        match kind.has_option(&name) {
-            true => {}
-            false if is_without_effect(given) => return Ok(None),
-            false => return Err(unknown()),
+        if !kind.has_option(&name) {
+            return if is_without_effect(given) {
+                Ok(None)
+            } else {
+                Err(unknown())
+            };
         }
         let mut long = OsString::from(format!("--{name}"));
         if let Some(value) = &self.value {

@@ -61,9 +61,10 @@ impl Outcome {
     pub(crate) fn of(error: &anyhow::Error) -> Self {
         if let Some(usage) = error.downcast_ref::<clap::Error>() {
             // Help and the version are printed as if they were errors.
-            return match usage.use_stderr() {
-                true => Self::WrongUsage,
-                false => Self::Good,
+            return if usage.use_stderr() {
+                Self::WrongUsage
+            } else {
+                Self::Good
             };
         }
         match error.chain().find_map(kind) {

@@ -60,9 +60,10 @@ impl Seal {
         let made = seal(&self.file, &options.watch(Bars::watch(&interrupt)))?;
         self.note(&made);
         let mut out = stdout().lock();
-        match self.json {
-            true => write_report(&mut out, self.report(&made))?,
-            false => writeln!(out, "{} {}", made.identity, printable(&self.file))?,
+        if self.json {
+            write_report(&mut out, self.report(&made))?
+        } else {
+            writeln!(out, "{} {}", made.identity, printable(&self.file))?
         }
         Ok(Outcome::Good)
     }

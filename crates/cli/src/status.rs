@@ -66,9 +66,10 @@ impl Status {
             return outcome.reported(self.write_all(&all));
         };
         let status = Target::at(target).status()?;
-        let outcome = match status.is_bad() {
-            true => Outcome::Bad,
-            false => Outcome::Good,
+        let outcome = if status.is_bad() {
+            Outcome::Bad
+        } else {
+            Outcome::Good
         };
         outcome.reported(self.write(&status, target))
     }
@@ -127,9 +128,10 @@ fn worst(all: &[Asked]) -> Outcome {
     if answers.clone().flatten().any(Told::is_bad) {
         return Outcome::Bad;
     }
-    match answers.any(Result::is_err) {
-        true => Outcome::Failed,
-        false => Outcome::Good,
+    if answers.any(Result::is_err) {
+        Outcome::Failed
+    } else {
+        Outcome::Good
     }
 }
 

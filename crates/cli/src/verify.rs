@@ -123,9 +123,10 @@ impl Verify {
             }
             reports.push((file.location().to_string(), report));
         }
-        let outcome = match reports.iter().all(|(_, report)| report.is_good()) {
-            true => Outcome::Good,
-            false => Outcome::Bad,
+        let outcome = if reports.iter().all(|(_, report)| report.is_good()) {
+            Outcome::Good
+        } else {
+            Outcome::Bad
         };
         outcome.reported(self.write(&reports))
     }

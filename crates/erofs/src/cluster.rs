@@ -102,15 +102,14 @@ impl Image {
 
     fn decode(&self, cluster: &Cluster, bytes: &[u8], buf: &mut [u8]) -> Option<()> {
         let ends_with_block = self.superblock.has_zero_padding();
-        let bytes = match ends_with_block || cluster.algorithm != Algorithm::Lz4 {
+        let bytes = if ends_with_block || cluster.algorithm != Algorithm::Lz4 {
             // What does not fill the blocks is at their end.
-            true => {
-                let start = bytes.iter().position(|byte| *byte != 0);
-                bytes
-                    .get(start.unwrap_or(bytes.len())..)
-                    .unwrap_or_default()
-            }
-            false => bytes,
+            let start = bytes.iter().position(|byte| *byte != 0);
+            bytes
+                .get(start.unwrap_or(bytes.len())..)
+                .unwrap_or_default()
+        } else {
+            bytes
         };
         cluster.algorithm.decode(bytes, buf)
     }

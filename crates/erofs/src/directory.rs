@@ -134,9 +134,10 @@ impl<'i> Directory<'i> {
             (Some(before), _) => {
                 let block = self.block(block)?;
                 let parsed = block.parsed()?;
-                match before < parsed.len() {
-                    true => parsed.entry(before)?.name.to_vec(),
-                    false => parsed.last_name()?.to_vec(),
+                if before < parsed.len() {
+                    parsed.entry(before)?.name.to_vec()
+                } else {
+                    parsed.last_name()?.to_vec()
                 }
             }
             (None, Some(before)) => self.block(before)?.parsed()?.last_name()?.to_vec(),

@@ -83,9 +83,10 @@ impl<'b> DirectoryBlock<'b> {
         if name < self.name(0)? {
             return Ok(Side::Before);
         }
-        match name > self.last_name()? {
-            true => Ok(Side::Behind),
-            false => Ok(Side::Inside),
+        if name > self.last_name()? {
+            Ok(Side::Behind)
+        } else {
+            Ok(Side::Inside)
         }
     }
 

@@ -53,9 +53,10 @@ pub(crate) fn search(
     }
     let mut halve = false;
     while let room @ 1.. = between(&low, &high) {
-        let number = match halve {
-            true => low.number.midpoint(high.number),
-            false => estimate(&low, &high, name)?,
+        let number = if halve {
+            low.number.midpoint(high.number)
+        } else {
+            estimate(&low, &high, name)?
         };
         let block = read(number)?;
         match block.parsed()?.side(name)? {
@@ -176,9 +177,10 @@ impl Alphabet {
     fn rank(&self, byte: u8) -> u32 {
         let [low, high] = self.bits;
         let mask = 1_u128.rotate_left(u32::from(byte) & 127).wrapping_sub(1);
-        match byte < 128 {
-            true => (low & mask).count_ones(),
-            false => low.count_ones().saturating_add((high & mask).count_ones()),
+        if byte < 128 {
+            (low & mask).count_ones()
+        } else {
+            low.count_ones().saturating_add((high & mask).count_ones())
         }
     }
 }

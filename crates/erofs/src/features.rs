@@ -47,9 +47,10 @@ impl Incompatible {
     /// The bits that this reader does not know.
     pub(crate) fn read(bits: u32) -> Result<Self, u32> {
         let unknown = Self::from_bits_retain(bits).difference(Self::all());
-        match unknown.is_empty() {
-            true => Ok(Self::from_bits_truncate(bits)),
-            false => Err(unknown.bits()),
+        if unknown.is_empty() {
+            Ok(Self::from_bits_truncate(bits))
+        } else {
+            Err(unknown.bits())
         }
     }
 }

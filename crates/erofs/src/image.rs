@@ -129,9 +129,10 @@ impl Image {
             len => return Err(Defect::TargetLen(len).at(at).into()),
         };
         let target = self.read(inode, 0, len, scratch)?;
-        match target.contains(&0) {
-            false => Ok(target),
-            true => Err(Defect::TargetCharacter.at(at).into()),
+        if target.contains(&0) {
+            Err(Defect::TargetCharacter.at(at).into())
+        } else {
+            Ok(target)
         }
     }
 }

@@ -101,9 +101,10 @@ impl Image {
         let offset = id.offset().unwrap_or(u64::MAX);
         if !id.is_in_metabox() {
             let address = Address::in_image(offset);
-            return match offset >= SUPERBLOCK_END {
-                true => Ok(address),
-                false => Err(Defect::InodeRange.at(address).into()),
+            return if offset >= SUPERBLOCK_END {
+                Ok(address)
+            } else {
+                Err(Defect::InodeRange.at(address).into())
             };
         }
         let missing = Defect::Range.in_image(offset);
@@ -119,9 +120,10 @@ impl Common {
         let superblock = &image.superblock;
         let has_high = raw.format.get() & format::ONE_LINK != 0
             && file_type(raw.mode.get()) != Some(FileType::Directory);
-        let (links, high, hole) = match has_high {
-            true => (1, raw.links_or_high.get(), HOLE),
-            false => (raw.links_or_high.get(), 0, u32::MAX.into()),
+        let (links, high, hole) = if has_high {
+            (1, raw.links_or_high.get(), HOLE)
+        } else {
+            (raw.links_or_high.get(), 0, u32::MAX.into())
         };
         let seconds = superblock.epoch.checked_add(raw.mtime.get().into());
         Self {
@@ -230,9 +232,10 @@ impl Common {
         let at = block_size
             .start_of(block)
             .ok_or(Defect::Address.at(behind))?;
-        let tail = match has_tail {
-            true => self.tail(behind, block_size)?,
-            false => None,
+        let tail = if has_tail {
+            self.tail(behind, block_size)?
+        } else {
+            None
         };
         Ok(Layout::Flat { at, tail })
     }
@@ -245,9 +248,10 @@ impl Common {
         let from = last.saturating_sub(block_size.offset_in_block(last));
         let len = self.size.saturating_sub(from);
         let end = block_size.offset_in_block(at.at).saturating_add(len);
-        match end <= block_size.bytes() {
-            true => Ok(Some(Tail { from, at })),
-            false => Err(Defect::InlineTail.at(at).into()),
+        if end <= block_size.bytes() {
+            Ok(Some(Tail { from, at }))
+        } else {
+            Err(Defect::InlineTail.at(at).into())
         }
     }
 

@@ -109,9 +109,10 @@ impl Superblock {
     /// [`Error::Truncated`] if it has not.
     pub fn check_length(&self, available: u64) -> Result<(), Error> {
         let size = self.size();
-        match size <= available {
-            true => Ok(()),
-            false => Err(Error::Truncated { size, available }),
+        if size <= available {
+            Ok(())
+        } else {
+            Err(Error::Truncated { size, available })
         }
     }
 
@@ -146,9 +147,10 @@ impl Superblock {
             root: InodeId::in_image(0),
             devices: DeviceTable {
                 at: u64::from(raw.device_slot.get()).saturating_mul(raw::DEVICE_SLOT),
-                count: match incompatible.contains(Incompatible::DEVICES) {
-                    true => raw.extra_devices.get(),
-                    false => 0,
+                count: if incompatible.contains(Incompatible::DEVICES) {
+                    raw.extra_devices.get()
+                } else {
+                    0
                 },
             },
             xattr_prefixes: PrefixTable {
@@ -159,10 +161,11 @@ impl Superblock {
             metabox: None,
             has_xattr_filter: compatible.contains(Compatible::XATTR_FILTER)
                 && raw.no_xattr_filter == 0,
-            algorithms: match incompatible.contains(Incompatible::COMPRESSION_CONFIGURATIONS) {
-                true => raw.algorithms.get(),
+            algorithms: if incompatible.contains(Incompatible::COMPRESSION_CONFIGURATIONS) {
+                raw.algorithms.get()
+            } else {
                 // The field is another one then, and the only algorithm LZ4.
-                false => 1,
+                1
             },
             note: Note::empty(),
             // An identifier may be made before the contents are known. With the times and numbers beside it, fewer images are alike.
@@ -180,12 +183,11 @@ impl Superblock {
 
     fn set_root(&mut self, raw: &raw::Superblock) {
         let has_wide_root = self.has_wide_addresses() && raw.wide_root.get() != 0;
-        let nid = match has_wide_root {
-            true => {
-                self.blocks |= u64::from(raw.root.get()) << 32;
-                raw.wide_root.get()
-            }
-            false => raw.root.get().into(),
+        let nid = if has_wide_root {
+            self.blocks |= u64::from(raw.root.get()) << 32;
+            raw.wide_root.get()
+        } else {
+            raw.root.get().into()
         };
         self.root = self.inode_id(nid);
     }
@@ -263,9 +265,10 @@ impl Superblock {
             copy.checksum = 0.into();
         }
         // The format leaves out the inversion at the end.
-        match !crc32c::crc32c(&covered) == raw.checksum.get() {
-            true => Ok(()),
-            false => Err(Defect::SuperblockChecksum.in_image(SUPERBLOCK).into()),
+        if !crc32c::crc32c(&covered) == raw.checksum.get() {
+            Ok(())
+        } else {
+            Err(Defect::SuperblockChecksum.in_image(SUPERBLOCK).into())
         }
     }
 }

@@ -68,12 +68,13 @@ impl Image {
             return Ok(None);
         }
         let mut value = None;
-        self.each_xattr(inode, |stored| match self.has_name(stored, name) {
-            true => {
+        self.each_xattr(inode, |stored| {
+            if self.has_name(stored, name) {
                 value = Some(stored.value.to_vec());
                 ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
-            false => ControlFlow::Continue(()),
         })?;
         Ok(value)
     }
@@ -201,9 +202,12 @@ impl Image {
 
 /// Whether a name is complete: `user.` alone is not, while access control lists have names without suffix.
 fn is_shown(name: &[u8]) -> bool {
-    BASES.iter().all(|(_, base)| match base.ends_with(b".") {
-        true => name != *base,
-        false => name == *base || !name.starts_with(base),
+    BASES.iter().all(|(_, base)| {
+        if base.ends_with(b".") {
+            name != *base
+        } else {
+            name == *base || !name.starts_with(base)
+        }
     })
 }
 

@@ -427,9 +427,10 @@ fn changes(args: &abi::SetattrIn) -> SetAttr {
             seconds: seconds as i64,
             nanoseconds,
         });
-        let time = match valid.contains(now) {
-            true => SetTime::Now,
-            false => at,
+        let time = if valid.contains(now) {
+            SetTime::Now
+        } else {
+            at
         };
         valid.contains(set).then_some(time)
     };

@@ -162,9 +162,10 @@ fn payload_len(answer: &InitOut) -> usize {
 
 fn answer(agreement: &Agreement, offer: &InitIn, requested: &SessionOptions) -> InitOut {
     let flags = agreement.capabilities.bits();
-    let stack_depth = match agreement.capabilities.contains(Capabilities::PASSTHROUGH) {
-        true => requested.max_stack_depth,
-        false => 0,
+    let stack_depth = if agreement.capabilities.contains(Capabilities::PASSTHROUGH) {
+        requested.max_stack_depth
+    } else {
+        0
     };
     InitOut {
         major: MAJOR,

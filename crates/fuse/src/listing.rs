@@ -54,9 +54,10 @@ impl Names {
     /// is complete.
     #[must_use]
     pub fn add(&mut self, name: Name<'_>, entry: impl FnOnce() -> Entry) -> bool {
-        match self.wants_entries {
-            true => self.add_behind(EntryOut::from(&entry()).as_bytes(), name),
-            false => self.add_behind(&[], name),
+        if self.wants_entries {
+            self.add_behind(EntryOut::from(&entry()).as_bytes(), name)
+        } else {
+            self.add_behind(&[], name)
         }
     }
 

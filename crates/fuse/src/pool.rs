@@ -116,9 +116,10 @@ impl Pool {
             return None;
         }
         self.not_idle();
-        let begun = match self.is_all_busy() {
-            true => None,
-            false => self.turns.begin_queued(),
+        let begun = if self.is_all_busy() {
+            None
+        } else {
+            self.turns.begin_queued()
         };
         // Before looking whether there are more, so that what is queued meanwhile is not overlooked.
         self.has_queued.store(false, SeqCst);

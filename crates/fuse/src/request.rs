@@ -117,9 +117,10 @@ impl<'b> Request<'b> {
     /// # Errors
     /// `EIO` if the request is too short for it.
     pub(crate) fn take<T: FromBytes + Immutable + KnownLayout>(&mut self) -> Result<T, Errno> {
-        let source = match self.operation.is_empty() {
-            true => &mut self.arguments,
-            false => &mut self.operation,
+        let source = if self.operation.is_empty() {
+            &mut self.arguments
+        } else {
+            &mut self.operation
         };
         let (value, rest) = T::read_from_prefix(source).map_err(|_| Errno::IO)?;
         *source = rest;

@@ -80,10 +80,11 @@ impl<F: FileSystem> Session<F> {
     ) -> io::Result<Self> {
         let device = Arc::new(Device::new(device));
         let (agreement, queues) = agree(&device, &requested)?;
-        let own = match queues.is_empty() {
-            true => own_devices(&device, threads).ok(),
+        let own = if queues.is_empty() {
+            own_devices(&device, threads).ok()
+        } else {
             // If the kernel refuses a queue after all, one descriptor must do.
-            false => None,
+            None
         };
         let transport = match own {
             Some(_) => Transport::OwnDevices,
@@ -129,10 +130,11 @@ impl<F: FileSystem> Session<F> {
             watch: watch.clone(),
         };
         let (mut threads, all_registered) = serve_queues(self.queues, &workers)?;
-        let (devices, transport) = match all_registered {
+        let (devices, transport) = if all_registered {
             // Requests without an answer come through the device even so.
-            true => (vec![self.device.clone()], Transport::IoUring),
-            false => (self.devices, self.transport),
+            (vec![self.device.clone()], Transport::IoUring)
+        } else {
+            (self.devices, self.transport)
         };
         threads.extend(match pool {
             Some(pool) => serve_fairly(devices, self.device, room, &workers, pool)?,

@@ -205,9 +205,10 @@ impl Lane {
     fn of_truncation(request: &Request<'_>) -> Option<Self> {
         let changes = request.clone().take::<SetattrIn>().ok()?;
         let valid = Valid::from_bits_retain(changes.valid);
-        let lane = match valid.contains(Valid::FH) {
-            true => Self::Long,
-            false => Self::Opens,
+        let lane = if valid.contains(Valid::FH) {
+            Self::Long
+        } else {
+            Self::Opens
         };
         valid.contains(Valid::SIZE).then_some(lane)
     }

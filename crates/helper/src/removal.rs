@@ -15,9 +15,10 @@ const NAME: &str = "remove";
 pub fn removing(files: Vec<PathBuf>) -> Task {
     Task::new(NAME, move |given| {
         let asked = Path::new(OsStr::from_bytes(given));
-        match files.iter().any(|file| file == asked) {
-            true => remove_here(asked).map(|()| Answer::default()),
-            false => Err(io::ErrorKind::PermissionDenied.into()),
+        if files.iter().any(|file| file == asked) {
+            remove_here(asked).map(|()| Answer::default())
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
         }
     })
 }

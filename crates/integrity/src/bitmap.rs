@@ -112,9 +112,10 @@ impl BitmapLayout {
     }
 
     fn bits_of(&self, sectors: &Range<u64>) -> Range<usize> {
-        match sectors.is_empty() {
-            true => 0..0,
-            false => self.bit(sectors.start)..self.bit(sectors.end - 1) + 1,
+        if sectors.is_empty() {
+            0..0
+        } else {
+            self.bit(sectors.start)..self.bit(sectors.end - 1) + 1
         }
     }
 

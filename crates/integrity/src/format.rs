@@ -113,9 +113,10 @@ impl FormatOptions {
         } = &self.integrity;
         let may_recalculate =
             Recalculation::is_allowed(*algorithm, self.hmac_fix, journal_mac.is_some());
-        match mode == Mode::Bitmap && !may_recalculate {
-            true => Err(Unsupported::KeyedRecalculation),
-            false => Ok(()),
+        if mode == Mode::Bitmap && !may_recalculate {
+            Err(Unsupported::KeyedRecalculation)
+        } else {
+            Ok(())
         }
     }
 
@@ -187,9 +188,10 @@ pub(crate) fn write_zeros(
     let end = blocks.geometry.provided_data_sectors();
     for start in (start..end).step_by(STEP as usize) {
         let range = start..end.min(start + STEP);
-        match is_zero {
-            true => blocks.set_zero_tags(range.clone())?,
-            false => blocks.zero(range.clone())?,
+        if is_zero {
+            blocks.set_zero_tags(range.clone())?
+        } else {
+            blocks.zero(range.clone())?
         }
         if progress((range.end - range.start) * SECTOR).is_break() {
             return Err(Error::Cancelled);

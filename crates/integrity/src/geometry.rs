@@ -64,11 +64,12 @@ impl Geometry {
     /// devices.
     pub(crate) fn of(superblock: &Superblock, size: StorageSize) -> Result<Self, Error> {
         let geometry = Self::sized(superblock.shape, superblock.provided_data_sectors)?;
-        match geometry.fits(size, LOG2_MIN_BUFFER) {
-            true => Ok(geometry),
-            false => Err(Error::TooSmall {
+        if geometry.fits(size, LOG2_MIN_BUFFER) {
+            Ok(geometry)
+        } else {
+            Err(Error::TooSmall {
                 available: size.metadata.min(size.data),
-            }),
+            })
         }
     }
 
@@ -83,11 +84,12 @@ impl Geometry {
             return Self::largest(shape, size);
         };
         let geometry = Self::sized(shape, disk.sectors())?;
-        match geometry.fits(size, LOG2_MIN_BUFFER) {
-            true => Ok(geometry),
-            false => Err(Error::DiskTooLarge {
+        if geometry.fits(size, LOG2_MIN_BUFFER) {
+            Ok(geometry)
+        } else {
+            Err(Error::DiskTooLarge {
                 largest: Self::largest(shape, size)?.size(),
-            }),
+            })
         }
     }
 
@@ -110,11 +112,12 @@ impl Geometry {
             }
         }
         let is_empty = geometry.provided_data_sectors == 0;
-        match !is_empty && geometry.fits(size, LOG2_MIN_BUFFER) {
-            true => Ok(geometry),
-            false => Err(Error::TooSmall {
+        if !is_empty && geometry.fits(size, LOG2_MIN_BUFFER) {
+            Ok(geometry)
+        } else {
+            Err(Error::TooSmall {
                 available: size.metadata.min(size.data),
-            }),
+            })
         }
     }
 
@@ -146,9 +149,10 @@ impl Geometry {
             .find_map(|log2_buffer| {
                 let most = (0..u32::BITS).rev().fold(0, |most, bit| {
                     let more = most | (1 << bit);
-                    match more <= wanted.get() && fits(more, log2_buffer).is_some() {
-                        true => more,
-                        false => most,
+                    if more <= wanted.get() && fits(more, log2_buffer).is_some() {
+                        more
+                    } else {
+                        most
                     }
                 });
                 NonZeroU32::new(most)

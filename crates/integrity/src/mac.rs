@@ -36,9 +36,10 @@ impl Mac {
         let mut expected = Zeroizing::new([0; SECTION_MAC]);
         let expected = &mut expected[..found.len()];
         self.compute(&[covered], expected);
-        match bool::from(found.ct_eq(expected)) {
-            true => Ok(()),
-            false => Err(Corruption::SuperblockMac.into()),
+        if bool::from(found.ct_eq(expected)) {
+            Ok(())
+        } else {
+            Err(Corruption::SuperblockMac.into())
         }
     }
 

@@ -25,11 +25,10 @@ impl BadBlock {
 
     /// A hint for the user, if the stored tag suggests one.
     fn guess(&self) -> &'static str {
-        match self.is_discarded() {
-            true => {
-                "; the block looks discarded, not damaged: open the volume with discards allowed to accept it"
-            }
-            false => "",
+        if self.is_discarded() {
+            "; the block looks discarded, not damaged: open the volume with discards allowed to accept it"
+        } else {
+            ""
         }
     }
 }

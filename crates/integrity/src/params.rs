@@ -102,11 +102,12 @@ impl DiskSize {
     /// # Errors
     /// [`ParamError::DiskSize`] for 0 and unless it is a multiple of [`Self::UNIT`].
     pub const fn new(bytes: u64) -> Result<Self, ParamError> {
-        match bytes > 0 && bytes.is_multiple_of(Self::UNIT) {
-            true => Ok(Self {
+        if bytes > 0 && bytes.is_multiple_of(Self::UNIT) {
+            Ok(Self {
                 sectors: bytes / SECTOR,
-            }),
-            false => Err(ParamError::DiskSize),
+            })
+        } else {
+            Err(ParamError::DiskSize)
         }
     }
 
@@ -170,9 +171,10 @@ impl Interleave {
     /// # Errors
     /// [`ParamError::Interleave`] unless it is a power of two from 8 to 2^31.
     pub const fn new(sectors: u64) -> Result<Self, ParamError> {
-        match sectors.is_power_of_two() {
-            true => Self::from_log2_sectors(sectors.trailing_zeros() as u8),
-            false => Err(ParamError::Interleave),
+        if sectors.is_power_of_two() {
+            Self::from_log2_sectors(sectors.trailing_zeros() as u8)
+        } else {
+            Err(ParamError::Interleave)
         }
     }
 

@@ -44,9 +44,10 @@ impl Recalculation {
         has_hmac_fix: bool,
         has_journal_mac: bool,
     ) -> bool {
-        match has_hmac_fix {
-            true => !algorithm.is_keyed() || has_journal_mac,
-            false => !algorithm.is_keyed() && !has_journal_mac,
+        if has_hmac_fix {
+            !algorithm.is_keyed() || has_journal_mac
+        } else {
+            !algorithm.is_keyed() && !has_journal_mac
         }
     }
 

@@ -98,9 +98,10 @@ impl TagCache {
                     tags.extend_from_slice(chunk.tags(piece.tags.clone()));
                     break;
                 }
-                match state.is_loading(piece.id) {
-                    true => state = self.loaded.wait(state),
-                    false => state = self.load(state, &piece, is_sequential)?,
+                if state.is_loading(piece.id) {
+                    state = self.loaded.wait(state)
+                } else {
+                    state = self.load(state, &piece, is_sequential)?
                 }
             }
         }
@@ -126,10 +127,7 @@ impl TagCache {
         }
         let is_full = state.dirty.len() > self.max_chunks / 2;
         drop(state);
-        match is_full {
-            true => self.relieve(),
-            false => Ok(()),
-        }
+        if is_full { self.relieve() } else { Ok(()) }
     }
 
     /// Evicts the least recently used chunks if `more` additional chunks would exceed the limit.

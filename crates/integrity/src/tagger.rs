@@ -151,9 +151,10 @@ impl Tagger {
             .map(|(sector, (computed, stored))| BadBlock {
                 sector,
                 expected: Tag::Known(stored.into()),
-                actual: match self.is_keyed() {
-                    true => Tag::Secret,
-                    false => Tag::Known(computed.into()),
+                actual: if self.is_keyed() {
+                    Tag::Secret
+                } else {
+                    Tag::Known(computed.into())
                 },
             })
             .collect()
@@ -167,9 +168,10 @@ impl Tagger {
     /// Compares tags; keyed ones in constant time, as the position of a difference would help an
     /// attacker to forge a tag.
     fn equal(&self, one: &[u8], other: &[u8]) -> bool {
-        match self.is_keyed() {
-            true => one.ct_eq(other).into(),
-            false => one == other,
+        if self.is_keyed() {
+            one.ct_eq(other).into()
+        } else {
+            one == other
         }
     }
 

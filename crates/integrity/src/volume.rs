@@ -120,13 +120,12 @@ impl Volume {
             return Ok(());
         };
         let _guard = self.locks.lock(request.sectors(), Access::Shared);
-        match request.is_aligned() {
-            true => self.read_blocks(request.sectors().start, buf)?,
-            false => {
-                let mut blocks = vec![0; request.blocks_len()];
-                self.read_blocks(request.sectors().start, &mut blocks)?;
-                buf.copy_from_slice(&blocks[request.in_blocks()]);
-            }
+        if request.is_aligned() {
+            self.read_blocks(request.sectors().start, buf)?
+        } else {
+            let mut blocks = vec![0; request.blocks_len()];
+            self.read_blocks(request.sectors().start, &mut blocks)?;
+            buf.copy_from_slice(&blocks[request.in_blocks()]);
         }
         self.counters.count_read(buf.len());
         Ok(())
@@ -141,17 +140,14 @@ impl Volume {
         let Some(request) = self.request(offset, bytes.len() as u64)? else {
             return self.check_writable();
         };
-        match request.is_aligned() {
-            true => {
-                let sector = request.sectors().start;
-                let tags = self.blocks.tagger.tags(sector, bytes);
-                let _guard = self.lock_to_change(request.sectors())?;
-                self.consistency.write(&self.blocks, sector, bytes, &tags)?;
-            }
-            false => {
-                let _guard = self.lock_to_change(request.sectors())?;
-                self.write_parts(&request, bytes)?;
-            }
+        if request.is_aligned() {
+            let sector = request.sectors().start;
+            let tags = self.blocks.tagger.tags(sector, bytes);
+            let _guard = self.lock_to_change(request.sectors())?;
+            self.consistency.write(&self.blocks, sector, bytes, &tags)?;
+        } else {
+            let _guard = self.lock_to_change(request.sectors())?;
+            self.write_parts(&request, bytes)?;
         }
         self.counters.count_write(bytes.len());
         Ok(())
@@ -231,9 +227,10 @@ impl Volume {
     }
 
     fn check_writable(&self) -> Result<(), Error> {
-        match self.mode().is_read_only() {
-            true => Err(Error::ReadOnly),
-            false => self.blocks.storage.check_latch(),
+        if self.mode().is_read_only() {
+            Err(Error::ReadOnly)
+        } else {
+            self.blocks.storage.check_latch()
         }
     }
 
@@ -265,9 +262,10 @@ impl Volume {
     }
 
     fn discard_blocks(&self, sectors: Range<u64>) -> Result<(), Error> {
-        match self.allows_discards {
-            true => self.consistency.discard(&self.blocks, sectors),
-            false => Err(Error::DiscardNotAllowed),
+        if self.allows_discards {
+            self.consistency.discard(&self.blocks, sectors)
+        } else {
+            Err(Error::DiscardNotAllowed)
         }
     }
 

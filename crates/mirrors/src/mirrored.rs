@@ -171,9 +171,10 @@ impl Mirrored {
                     continue;
                 }
                 gone.push(place);
-                let mut rest = match may_concern_a_part(&error) {
-                    true => self.read_in_halves(place, buf, range, error, until),
-                    false => vec![(range.clone(), error)],
+                let mut rest = if may_concern_a_part(&error) {
+                    self.read_in_halves(place, buf, range, error, until)
+                } else {
+                    vec![(range.clone(), error)]
                 };
                 rest.iter().for_each(|(range, _)| self.blame(range, place));
                 match rest.pop_if(|(failed, _)| failed == range) {
@@ -228,10 +229,11 @@ impl Mirrored {
             }
             next = iter::from_fn(|| left.pop()).find_map(|part: Range<u64>| {
                 let part_buf = part_of(buf, range.start, &part);
-                let read = match Instant::now() < until {
-                    true => copy.read_exact_at(part_buf, part.start),
-                    false => Err(io::ErrorKind::TimedOut.into())
-                        .map_err(ReadError::io(part.start, part_buf.len())),
+                let read = if Instant::now() < until {
+                    copy.read_exact_at(part_buf, part.start)
+                } else {
+                    Err(io::ErrorKind::TimedOut.into())
+                        .map_err(ReadError::io(part.start, part_buf.len()))
                 };
                 read.err().map(|error| (part, error))
             });
@@ -251,9 +253,10 @@ impl Mirrored {
 
     /// The end of what places have alike from `range`'s start on, and their strikes.
     fn strikes(&self, range: &Range<u64>) -> (u64, Vec<u8>) {
-        match self.shared.is_any_blamed.load(Acquire) {
-            true => self.shared.blame.lock().at(range),
-            false => (range.end, vec![0; self.shared.copies.len()]),
+        if self.shared.is_any_blamed.load(Acquire) {
+            self.shared.blame.lock().at(range)
+        } else {
+            (range.end, vec![0; self.shared.copies.len()])
         }
     }
 
@@ -287,9 +290,10 @@ fn part_of<'b>(buf: &'b mut [u8], offset: u64, range: &Range<u64>) -> &'b mut [u
 fn halves(range: &Range<u64>) -> [Range<u64>; 2] {
     let half = range.start + (range.end - range.start) / 2;
     let below = half - half % SMALLEST;
-    let middle = match below > range.start {
-        true => below,
-        false => below + SMALLEST,
+    let middle = if below > range.start {
+        below
+    } else {
+        below + SMALLEST
     };
     [range.start..middle, middle..range.end]
 }
@@ -338,9 +342,10 @@ impl Shared {
         let copy = &self.copies[place];
         let mut stored = vec![0; right.len()];
         let is_wrong = copy.read_exact_at(&mut stored, offset).is_err() || stored != right;
-        let mended = match is_wrong {
-            true => copy.mend(offset, right).map(|()| true),
-            false => Ok(false),
+        let mended = if is_wrong {
+            copy.mend(offset, right).map(|()| true)
+        } else {
+            Ok(false)
         };
         match &mended {
             Ok(_) => self.pardon(&(offset..offset + right.len() as u64), place),
@@ -391,9 +396,10 @@ impl ReadAt for Mirrored {
         // Who has just waited in vain for the others is reading again what is wrong in one read, block by block.
         let is_again =
             self.shared.is_any_blamed.load(Acquire) && self.given.is_last_resort_recent();
-        let timeout = match is_again {
-            true => Duration::ZERO,
-            false => self.mirrors.timeout,
+        let timeout = if is_again {
+            Duration::ZERO
+        } else {
+            self.mirrors.timeout
         };
         let deadline = Instant::now() + timeout;
         let mut pieces = Vec::new();

@@ -68,9 +68,10 @@ impl<'m> Coverage<'m> {
     pub fn file(&mut self, path: &Path, size: u64) -> Result<&'m Expected, Uncovered> {
         let Some(expected) = self.signed.get(path) else {
             let is_of_shards = || self.signed.values().any(|file| file.size().is_some());
-            return Err(match size == 0 && is_of_shards() {
-                true => Uncovered::Empty(path.into()),
-                false => Uncovered::File(path.into()),
+            return Err(if size == 0 && is_of_shards() {
+                Uncovered::Empty(path.into())
+            } else {
+                Uncovered::File(path.into())
             });
         };
         match expected.size() {
@@ -93,9 +94,10 @@ impl<'m> Coverage<'m> {
     pub fn directory(&self, path: &Path) -> Result<(), Uncovered> {
         let behind = (Bound::Excluded(path), Bound::Unbounded);
         let next = self.signed.range::<Path, _>(behind).next();
-        match next.is_some_and(|(next, _)| next.starts_with(path)) {
-            true => Ok(()),
-            false => Err(Uncovered::Directory(path.into())),
+        if next.is_some_and(|(next, _)| next.starts_with(path)) {
+            Ok(())
+        } else {
+            Err(Uncovered::Directory(path.into()))
         }
     }
 

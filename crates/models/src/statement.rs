@@ -151,11 +151,12 @@ fn check_subject(subject: &RawSubject, digests: &[Digest]) -> Result<(), Error> 
         .iter()
         .for_each(|digest| hash.update(digest.bytes()));
     let said = Digest::parse(Algorithm::Sha256, &subject.digest.sha256);
-    match said.is_some_and(|said| said.bytes() == hash.finalize().as_slice()) {
-        true => Ok(()),
-        false => Err(inconsistent(
+    if said.is_some_and(|said| said.bytes() == hash.finalize().as_slice()) {
+        Ok(())
+    } else {
+        Err(inconsistent(
             "the digest of its subject is not that of its files",
-        )),
+        ))
     }
 }
 
@@ -209,12 +210,13 @@ fn number(text: &str) -> Option<u64> {
 fn path(name: &str) -> Result<PathBuf, Error> {
     let is_plain =
         name.split('/').all(|part| !matches!(part, "" | "." | "..")) && !name.contains('\0');
-    match is_plain || name == ONLY_FILE {
-        true => Ok(name.into()),
-        false => Err(inconsistent(format!(
+    if is_plain || name == ONLY_FILE {
+        Ok(name.into())
+    } else {
+        Err(inconsistent(format!(
             "{} is not a path below the model",
             printable(name)
-        ))),
+        )))
     }
 }
 
@@ -229,9 +231,10 @@ fn subject_of(mut files: Files) -> Result<Subject, Error> {
 /// A path below the model that is not signed; `None` if it is none below the model.
 fn ignored(path: &str) -> Option<PathBuf> {
     let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
-    let path: PathBuf = match path.starts_with('/') || parts.clone().any(|part| part == "..") {
-        true => return None,
-        false => parts.collect(),
+    let path: PathBuf = if path.starts_with('/') || parts.clone().any(|part| part == "..") {
+        return None;
+    } else {
+        parts.collect()
     };
     (!path.as_os_str().is_empty()).then_some(path)
 }

@@ -89,9 +89,10 @@ impl EndingMount {
     /// Who uses it, as the end of a sentence.
     pub fn in_use(&self) -> String {
         let users = self.users();
-        match users.is_empty() {
-            true => "in use by processes that cannot be seen from here".to_owned(),
-            false => format!("in use by {}", users.join(", ")),
+        if users.is_empty() {
+            "in use by processes that cannot be seen from here".to_owned()
+        } else {
+            format!("in use by {}", users.join(", "))
         }
     }
 }

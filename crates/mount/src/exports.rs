@@ -82,10 +82,11 @@ pub fn registered_exports() -> Vec<RegisteredExport> {
         exports.extend(alive.into_iter().map(of));
         for (link, socket) in dead {
             let left = RegisteredExport { socket, user };
-            match left.is_socket_of_its_user() && !exports.contains(&left) {
-                true => exports.push(left),
+            if left.is_socket_of_its_user() && !exports.contains(&left) {
+                exports.push(left)
+            } else {
                 // Another process removes it the next time if this fails.
-                false => drop(remove_file(&link)),
+                drop(remove_file(&link))
             }
         }
     }

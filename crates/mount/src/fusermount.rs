@@ -67,9 +67,10 @@ fn option_list(options: &MountOptions) -> String {
         .source_name
         .replace('\\', "\\\\")
         .replace(',', "\\,");
-    let allow_other = match options.allow_other {
-        true => ",allow_other",
-        false => "",
+    let allow_other = if options.allow_other {
+        ",allow_other"
+    } else {
+        ""
     };
     let either = |condition, one, other| if condition { one } else { other };
     let access = either(options.read_only, "ro", "rw");
@@ -77,9 +78,10 @@ fn option_list(options: &MountOptions) -> String {
     // For root of a container; the program ignores the others' wish.
     let suid = either(options.suid, "suid", "nosuid");
     let dev = either(options.dev, "dev", "nodev");
-    let symfollow = match options.no_symfollow {
-        true => format!(",{NO_SYMFOLLOW}"),
-        false => String::new(),
+    let symfollow = if options.no_symfollow {
+        format!(",{NO_SYMFOLLOW}")
+    } else {
+        String::new()
     };
     format!(
         "{access},{exec},{suid},{dev}{symfollow},default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
@@ -120,11 +122,12 @@ fn not_run(error: io::Error, directories: &OsStr) -> io::Error {
         io::ErrorKind::PermissionDenied => found_in(directories).is_none(),
         _ => false,
     };
-    match is_missing {
-        true => io::Error::other(
+    if is_missing {
+        io::Error::other(
             "fusermount3, which mounts for ordinary users, is not installed (Debian package fuse3)",
-        ),
-        false => error,
+        )
+    } else {
+        error
     }
 }
 

@@ -21,9 +21,10 @@ use crate::mount::{MountOptions, SUBTYPE};
 /// The system's error.
 pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     let device = open_device()?;
-    let allow_other = match options.allow_other {
-        true => ",allow_other",
-        false => "",
+    let allow_other = if options.allow_other {
+        ",allow_other"
+    } else {
+        ""
     };
     let data = format!(
         "fd={},rootmode=40000,user_id={},group_id={},default_permissions{allow_other}",

@@ -37,10 +37,12 @@ fn place(root: &Path, line: &str) -> Option<Place> {
     let (number, rest) = line.split_once(':')?;
     let (controllers, group) = rest.split_once(':')?;
     let mut controllers = controllers.split(',');
-    let (mount, file) = match controllers.any(|controller| controller == "memory") {
-        true => ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-        false if number == "0" => ("sys/fs/cgroup", "memory.max"),
-        false => return None,
+    let (mount, file) = if controllers.any(|controller| controller == "memory") {
+        ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+    } else if number == "0" {
+        ("sys/fs/cgroup", "memory.max")
+    } else {
+        return None;
     };
     Some(Place {
         mount: root.join(mount),

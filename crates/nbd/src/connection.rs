@@ -138,11 +138,11 @@ impl<'a, E: Export> Connection<'a, E> {
         let data = answer.unwrap_or_default();
         let stream = self.client.stream();
         let _sending = self.sending.lock();
-        match data.is_empty() {
-            true => write_both(stream, header, data),
-            false => self
-                .memory
-                .transfer(self.client, || write_both(stream, header, data)),
+        if data.is_empty() {
+            write_both(stream, header, data)
+        } else {
+            self.memory
+                .transfer(self.client, || write_both(stream, header, data))
         }
     }
 }

@@ -205,12 +205,11 @@ impl<'a, S: Read + Write, E: Export> Negotiation<'a, '_, S, E> {
             | TransmissionFlags::SEND_FLUSH
             // A flush covers the writes of all clients.
             | TransmissionFlags::CAN_MULTI_CONN;
-        match self.export.is_read_only() {
-            true => flags |= TransmissionFlags::READ_ONLY,
-            false => {
-                flags |= TransmissionFlags::SEND_FUA | TransmissionFlags::SEND_WRITE_ZEROES;
-                flags.set(TransmissionFlags::SEND_TRIM, self.export.can_trim());
-            }
+        if self.export.is_read_only() {
+            flags |= TransmissionFlags::READ_ONLY
+        } else {
+            flags |= TransmissionFlags::SEND_FUA | TransmissionFlags::SEND_WRITE_ZEROES;
+            flags.set(TransmissionFlags::SEND_TRIM, self.export.can_trim());
         }
         ExportInfo {
             size: self.export.size().into(),

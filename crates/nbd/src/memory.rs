@@ -137,13 +137,12 @@ impl Memory {
         let len = bytes.as_slice().len();
         let mut state = self.state.lock();
         state.used -= len;
-        let unneeded = match state.kept_len + len <= MAX_KEPT {
-            true => {
-                state.kept_len += len;
-                state.kept.push(bytes);
-                None
-            }
-            false => Some(bytes),
+        let unneeded = if state.kept_len + len <= MAX_KEPT {
+            state.kept_len += len;
+            state.kept.push(bytes);
+            None
+        } else {
+            Some(bytes)
         };
         self.freed.notify_all();
         drop(state);

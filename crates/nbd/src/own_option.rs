@@ -33,9 +33,12 @@ pub(crate) fn serve(
     time: Duration,
 ) -> io::Result<()> {
     let tell = |kind, data: &[u8]| send_reply(&mut Until::new(stream, time), option, kind, data);
-    let told = talk(&mut |data| match has_left(stream) {
-        true => Err(io::ErrorKind::ConnectionAborted.into()),
-        false => tell(option, data),
+    let told = talk(&mut |data| {
+        if has_left(stream) {
+            Err(io::ErrorKind::ConnectionAborted.into())
+        } else {
+            tell(option, data)
+        }
     });
     match told {
         Ok(()) => tell(reply::ACK, &[]),

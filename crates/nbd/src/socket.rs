@@ -56,9 +56,10 @@ pub(crate) fn listen(path: &Path, access: SocketAccess) -> io::Result<UnixListen
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             other => return other,
         }
-        match is_abandoned(path) {
-            true => fs::remove_file(path)?,
-            false => thread::sleep(BETWEEN_LOOKS),
+        if is_abandoned(path) {
+            fs::remove_file(path)?
+        } else {
+            thread::sleep(BETWEEN_LOOKS)
         }
     }
     listen_at_new(path, access)

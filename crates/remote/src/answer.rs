@@ -53,14 +53,13 @@ impl<'a> Head<'a> {
             416 => self.content_range() == Some(ContentRange::Nothing(0)),
             _ => false,
         };
-        let size = match is_empty {
-            true => 0,
-            false => {
-                let (part, size) = self.part()?;
-                let size = size.ok_or(Error::NoSize)?;
-                self.check_part(&part, &(0..end.min(size)))?;
-                size
-            }
+        let size = if is_empty {
+            0
+        } else {
+            let (part, size) = self.part()?;
+            let size = size.ok_or(Error::NoSize)?;
+            self.check_part(&part, &(0..end.min(size)))?;
+            size
         };
         self.version(size)
     }

@@ -32,9 +32,10 @@ impl Closing {
         let is_closed = self
             .said
             .wait_timeout_while(is_closed, pause, |closed| !*closed);
-        match *is_closed {
-            true => Err(Error::Closed),
-            false => Ok(()),
+        if *is_closed {
+            Err(Error::Closed)
+        } else {
+            Ok(())
         }
     }
 }

@@ -151,9 +151,10 @@ mod tests {
         let both = Barrier::new(2);
         let server = HttpServer::with_ends(noise(1000, 1), move |_, request, right| {
             both.wait();
-            match request.is_of_end {
-                true => right.cut(10, HttpEnd::Silent),
-                false => right,
+            if request.is_of_end {
+                right.cut(10, HttpEnd::Silent)
+            } else {
+                right
             }
         });
         let (sender, opened) = mpsc::channel();

@@ -57,9 +57,10 @@ impl<'a> Attempts<'a> {
         }
         let left = self.patience.saturating_sub(self.since.elapsed());
         let own = jittered(self.next_pause).max(retry_after.unwrap_or_default());
-        let allowed = match own < left {
-            true => self.session.budget().spend(left),
-            false => None,
+        let allowed = if own < left {
+            self.session.budget().spend(left)
+        } else {
+            None
         };
         let Some(allowed) = allowed else {
             return Err(Error::GaveUp {

@@ -108,9 +108,10 @@ impl Resolver for SystemResolver {
         {
             addresses.push(address);
         }
-        match addresses.is_empty() {
-            true => Err(Error::HostNotFound),
-            false => Ok(addresses),
+        if addresses.is_empty() {
+            Err(Error::HostNotFound)
+        } else {
+            Ok(addresses)
         }
     }
 }

@@ -68,9 +68,10 @@ impl FromStr for Authorities {
             Err(_) => Some(Err(ParseAuthoritiesError)),
         });
         let certificates = certificates.collect::<Result<Vec<_>, _>>()?;
-        match certificates.is_empty() {
-            true => Err(ParseAuthoritiesError),
-            false => Ok(Self(certificates.into())),
+        if certificates.is_empty() {
+            Err(ParseAuthoritiesError)
+        } else {
+            Ok(Self(certificates.into()))
         }
     }
 }
@@ -212,9 +213,10 @@ impl Session {
         object.store(content, progress)?;
         let client = Client::new(self, Target::Object(object))?;
         let (expected, actual) = (content.size(), fetch::first(&client)?.0.size);
-        match actual == expected {
-            true => Ok(()),
-            false => Err(Error::StoredSize { expected, actual }),
+        if actual == expected {
+            Ok(())
+        } else {
+            Err(Error::StoredSize { expected, actual })
         }
     }
 

@@ -147,9 +147,10 @@ impl FromStr for RemoteUrl {
         if authority.as_str().contains('@') {
             return Err(ParseUrlError::Credentials);
         }
-        match authority.host().is_empty() || has_bad_port(authority) {
-            true => Err(ParseUrlError::Malformed),
-            false => Ok(Self(uri.into())),
+        if authority.host().is_empty() || has_bad_port(authority) {
+            Err(ParseUrlError::Malformed)
+        } else {
+            Ok(Self(uri.into()))
         }
     }
 }

@@ -36,10 +36,11 @@ pub(crate) fn enter(
     if files.is_some() {
         rules = rules.handle_access(AccessFs::from_all(NEWEST))?;
     }
-    let net = match network {
+    let net = if network {
         // Only requests tell which servers are asked.
-        true => AccessNet::from_all(NEWEST) & !AccessNet::ConnectTcp,
-        false => AccessNet::from_all(NEWEST),
+        AccessNet::from_all(NEWEST) & !AccessNet::ConnectTcp
+    } else {
+        AccessNet::from_all(NEWEST)
     };
     let rules = rules.handle_access(net)?.scope(Scope::from_all(NEWEST))?;
     let mut rules = rules.create()?;
@@ -64,9 +65,10 @@ fn allow(rules: &mut RulesetCreated, path: &PathBuf, rights: FileRights) {
     let (Ok(found), Ok(opened)) = (fs::metadata(path), PathFd::new(path)) else {
         return;
     };
-    let access = match found.is_dir() {
-        true => access(rights),
-        false => access(rights) & AccessFs::from_file(NEWEST),
+    let access = if found.is_dir() {
+        access(rights)
+    } else {
+        access(rights) & AccessFs::from_file(NEWEST)
     };
     // What is refused here cannot be opened later, which is told then.
     let _ = rules.add_rule(PathBeneath::new(opened, access));

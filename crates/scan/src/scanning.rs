@@ -165,9 +165,10 @@ impl Scan<'_> {
             }
         }
         self.linked_directories += 1;
-        match self.linked_directories > MAX_LINKED_DIRECTORIES {
-            true => Err(self.too_large(entry, Limit::LinkedDirectories)),
-            false => Ok(()),
+        if self.linked_directories > MAX_LINKED_DIRECTORIES {
+            Err(self.too_large(entry, Limit::LinkedDirectories))
+        } else {
+            Ok(())
         }
     }
 
@@ -194,11 +195,12 @@ impl Scan<'_> {
             return Ok(());
         };
         let name = added.name.as_bytes();
-        match names.add(name) || self.is_excluded(EntryId::ROOT, name) {
-            true => Ok(()),
-            false => Err(Error::Taken {
+        if names.add(name) || self.is_excluded(EntryId::ROOT, name) {
+            Ok(())
+        } else {
+            Err(Error::Taken {
                 path: self.path(name),
-            }),
+            })
         }
     }
 

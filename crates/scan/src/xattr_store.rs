@@ -107,9 +107,10 @@ impl XattrStore {
         let len = size_of_val(&*set);
         let (number, is_new) = self.sets.intern(set.into());
         self.bytes += if is_new { len } else { 0 };
-        match self.bytes <= MAX_BYTES {
-            true => Ok(XattrSetId(number + 1)),
-            false => Err(Full),
+        if self.bytes <= MAX_BYTES {
+            Ok(XattrSetId(number + 1))
+        } else {
+            Err(Full)
         }
     }
 

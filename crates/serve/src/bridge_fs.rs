@@ -188,9 +188,10 @@ impl BridgeFs {
     /// How long the kernel may cache attributes. Those of a file with set-ID bits are not cached: a write
     /// clears these bits in the source, which the kernel does not notice.
     fn attr_lifetime(&self, found: &bridge::Attr) -> Duration {
-        match found.has_set_id() {
-            true => Duration::ZERO,
-            false => self.options.cache.lifetime(),
+        if found.has_set_id() {
+            Duration::ZERO
+        } else {
+            self.options.cache.lifetime()
         }
     }
 
@@ -306,9 +307,10 @@ impl Mountable for BridgeFs {
                 Passthrough::Never => 1,
                 _ => 1 + u32::from(self.mirror().is_stacked()),
             },
-            answering: match self.options.is_shared {
-                true => Answering::Fairly,
-                false => Answering::ByProcessor(THREADS_PER_PROCESSOR),
+            answering: if self.options.is_shared {
+                Answering::Fairly
+            } else {
+                Answering::ByProcessor(THREADS_PER_PROCESSOR)
             },
         }
     }

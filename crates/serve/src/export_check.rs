@@ -109,17 +109,21 @@ impl Teller<'_> {
     fn say(&mut self, event: &CheckEvent) {
         if self.told.is_ok() {
             let message = serde_json::to_vec(event).map_err(io::Error::from);
-            self.told = message.and_then(|message| match message.len() > MAX_EVENT as usize {
-                true => Err(io::ErrorKind::InvalidInput.into()),
-                false => (self.tell)(&message),
+            self.told = message.and_then(|message| {
+                if message.len() > MAX_EVENT as usize {
+                    Err(io::ErrorKind::InvalidInput.into())
+                } else {
+                    (self.tell)(&message)
+                }
             });
         }
     }
 
     fn go_on(&self) -> ControlFlow<()> {
-        match self.told.is_ok() {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+        if self.told.is_ok() {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
         }
     }
 }
@@ -332,9 +336,10 @@ mod tests {
     impl Read for Slow<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
             self.1 = !self.1;
-            match self.1 {
-                true => Err(io::ErrorKind::WouldBlock.into()),
-                false => self.0.read(&mut buf[..1]),
+            if self.1 {
+                Err(io::ErrorKind::WouldBlock.into())
+            } else {
+                self.0.read(&mut buf[..1])
             }
         }
     }
@@ -347,9 +352,10 @@ mod tests {
             let listened = listen(Slow(&sent, false), &mut |event| {
                 assert_eq!(event.is_some(), heard == sent.len());
                 heard += 1;
-                match heard > last {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+                if heard > last {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
             });
             assert!(matches!(listened, Err(AskError::Cancelled)), "{listened:?}");

@@ -249,15 +249,16 @@ impl FileSystem for ImageFs {
             return Ok(());
         };
         let (tree, node) = (&self.tree, file(node)?);
-        let listed = match names.wants_entries() {
-            true => tree.list_with_attrs(node, from, &mut |listed, next, attr| {
+        let listed = if names.wants_entries() {
+            tree.list_with_attrs(node, from, &mut |listed, next, attr| {
                 // An entry whose attributes cannot be read is listed without them.
                 let found = || attr.map_or_else(no_entry, |attr| self.entry(attr));
                 continue_if(names.add(name(&listed, next), found))
-            }),
-            false => tree.list(node, from, &mut |listed, next| {
+            })
+        } else {
+            tree.list(node, from, &mut |listed, next| {
                 continue_if(names.add(name(&listed, next), no_entry))
-            }),
+            })
         };
         listed.map_err(|error| error.errno())
     }
@@ -283,9 +284,10 @@ impl FileSystem for ImageFs {
             .tree
             .xattr(file(node)?, name)
             .map_err(|error| error.errno())?;
-        match value.len() <= MAX_XATTR_VALUE {
-            true => Ok(value),
-            false => Err(Errno::TOOBIG),
+        if value.len() <= MAX_XATTR_VALUE {
+            Ok(value)
+        } else {
+            Err(Errno::TOOBIG)
         }
     }
 

@@ -218,9 +218,10 @@ impl Resident {
     }
 
     fn goes_on(&self) -> ControlFlow<()> {
-        match self.is_ahead_over.load(Relaxed) {
-            true => Break(()),
-            false => Continue(()),
+        if self.is_ahead_over.load(Relaxed) {
+            Break(())
+        } else {
+            Continue(())
         }
     }
 
@@ -361,9 +362,12 @@ impl Resident {
         if taken > self.memory.limit() {
             return Err(Errno::NOSPC);
         }
-        let reserve = || match self.memory.free() < taken {
-            true => Err(Errno::NOSPC),
-            false => file.reserve(size),
+        let reserve = || {
+            if self.memory.free() < taken {
+                Err(Errno::NOSPC)
+            } else {
+                file.reserve(size)
+            }
         };
         // It takes long for a large file. Meanwhile others get what is free, too.
         let mut reserved = reserve();

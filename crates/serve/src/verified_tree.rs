@@ -179,9 +179,10 @@ impl VerifiedTree {
             served,
             requests: self.requests.get(),
             mismatches: self.mismatches.load(Relaxed),
-            kind: match self.is_file {
-                true => Kind::File(image),
-                false => Kind::Image(image),
+            kind: if self.is_file {
+                Kind::File(image)
+            } else {
+                Kind::Image(image)
             },
         }
     }
@@ -249,9 +250,10 @@ impl VerifiedTree {
     /// The path of a file, or its inode number if no path is found. If paths were not looked for yet, they are if
     /// `may_look`.
     fn name_of(&self, node: NodeId, may_look: bool) -> PathBuf {
-        let paths = match may_look {
-            true => Some(self.paths.get_or_init(|| Paths::new(&*self.tree))),
-            false => self.paths.get(),
+        let paths = if may_look {
+            Some(self.paths.get_or_init(|| Paths::new(&*self.tree)))
+        } else {
+            self.paths.get()
         };
         let seen = || self.seen.as_ref()?.path(node);
         let path = paths.and_then(|paths| paths.get(node)).or_else(seen);

@@ -371,13 +371,14 @@ impl ReadAt for Elsewhere {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         self.reads.fetch_add(1, Relaxed);
-        match self.is_off.load(Relaxed) {
-            false => self.content.read_exact_at(buf, offset),
-            true => Err(ReadError::Io {
+        if self.is_off.load(Relaxed) {
+            Err(ReadError::Io {
                 offset,
                 len: buf.len(),
                 source: std::io::ErrorKind::TimedOut.into(),
-            }),
+            })
+        } else {
+            self.content.read_exact_at(buf, offset)
         }
     }
 }
@@ -435,9 +436,10 @@ fn a_large_directory_is_verified_once() {
             assert_eq!(entry.name, &*names[listed]);
             listed += 1;
             from = next;
-            match listed < end {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if listed < end {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         })
         .unwrap();

@@ -51,9 +51,10 @@ impl FileStorage {
             .custom_flags((OFlags::EXCL | OFlags::NONBLOCK).bits() as i32)
             .open(path)?;
         let source = FileSource::new(file)?.reading_directly();
-        let locked = match writing {
-            true => source.file().try_lock(),
-            false => source.file().try_lock_shared(),
+        let locked = if writing {
+            source.file().try_lock()
+        } else {
+            source.file().try_lock_shared()
         };
         locked.map_err(|error| match error {
             TryLockError::WouldBlock => io::Error::new(

@@ -71,12 +71,11 @@ impl Streams {
         let before = state.note(read);
         let horizon = state.horizon(&before, read);
         let stream = &mut state.streams[0];
-        match horizon > stream.announced {
-            true => {
-                stream.announced = horizon;
-                read.end..horizon
-            }
-            false => read.end..read.end,
+        if horizon > stream.announced {
+            stream.announced = horizon;
+            read.end..horizon
+        } else {
+            read.end..read.end
         }
     }
 }

@@ -39,9 +39,10 @@ fn apply(change: &Change, storage: &impl WriteAt, start: u64, len: u64) -> Resul
     match *change {
         Change::Write { durable, byte } => {
             let bytes = vec![byte; len as usize];
-            match durable {
-                true => storage.write_durable_at(&bytes, start),
-                false => storage.write_all_at(&bytes, start),
+            if durable {
+                storage.write_durable_at(&bytes, start)
+            } else {
+                storage.write_all_at(&bytes, start)
             }
         }
         Change::Zero => storage.zero(start, len),

@@ -78,16 +78,20 @@ impl Header {
         let header = Self::read_from_bytes(block).map_err(|_| Defect::Checksum)?;
         let stored = field(&header.checksum).ok_or(Defect::Checksum)?;
         // Some old programs took the bytes as signed.
-        let byte = |number: usize, byte: &u8| match CHECKSUM.contains(&number) {
-            true => b' ',
-            false => *byte,
+        let byte = |number: usize, byte: &u8| {
+            if CHECKSUM.contains(&number) {
+                b' '
+            } else {
+                *byte
+            }
         };
         let bytes = || block.iter().enumerate().map(|(at, value)| byte(at, value));
         let unsigned: i64 = bytes().map(i64::from).sum();
         let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
-        match stored == unsigned || stored == signed {
-            true => Ok(header),
-            false => Err(Defect::Checksum),
+        if stored == unsigned || stored == signed {
+            Ok(header)
+        } else {
+            Err(Defect::Checksum)
         }
     }
 
@@ -169,10 +173,13 @@ impl Header {
         match &self.magic {
             b"ustar  \0" => Format::Gnu,
             // Those of star have times behind a shorter prefix.
-            [b'u', b's', b't', b'a', b'r', 0, ..] => match self.rest.ends_with(b"tar\0") {
-                true => Format::Prefix(131),
-                false => Format::Prefix(155),
-            },
+            [b'u', b's', b't', b'a', b'r', 0, ..] => {
+                if self.rest.ends_with(b"tar\0") {
+                    Format::Prefix(131)
+                } else {
+                    Format::Prefix(155)
+                }
+            }
             _ => Format::Old,
         }
     }

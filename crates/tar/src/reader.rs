@@ -77,9 +77,10 @@ impl<S: ReadAt> Reader<S> {
             let header = self.header().map_err(|failure| failure.at(at))?;
             let Some(header) = header else {
                 // No member follows these extended headers.
-                return match in_front.is_empty() {
-                    true => Ok(None),
-                    false => Err(Failure::from(Defect::Truncated).at(at)),
+                return if in_front.is_empty() {
+                    Ok(None)
+                } else {
+                    Err(Failure::from(Defect::Truncated).at(at))
                 };
             };
             let is_extension = self.extension(&header, &mut in_front);
@@ -294,8 +295,9 @@ fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 fn check_target(target: &[u8], longest: usize) -> Result<(), Defect> {
-    match !target.is_empty() && target.len() <= longest && !target.contains(&0) {
-        true => Ok(()),
-        false => Err(Defect::Target),
+    if !target.is_empty() && target.len() <= longest && !target.contains(&0) {
+        Ok(())
+    } else {
+        Err(Defect::Target)
     }
 }

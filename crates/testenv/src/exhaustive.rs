@@ -22,9 +22,10 @@ pub fn all_or_some<T>(all: Vec<T>, seed: u64) -> Vec<T> {
 
 /// All of these, if [`is_exhaustive`]; else the one whose turn it is.
 pub fn all_or_one<T>(all: &[T], turn: usize) -> &[T] {
-    match is_exhaustive() {
-        true => all,
-        false => slice::from_ref(&all[turn % all.len()]),
+    if is_exhaustive() {
+        all
+    } else {
+        slice::from_ref(&all[turn % all.len()])
     }
 }
 

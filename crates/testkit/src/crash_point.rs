@@ -128,13 +128,14 @@ impl CrashPoint {
         };
         let writes = self.writes();
         let count = writes.last().map_or(0, |last| last + 1);
-        let of_writes: Vec<Vec<bool>> = match count <= MAX_ALL_SUBSETS {
-            true => subsets(count).collect(),
-            false => prefixes(count)
+        let of_writes: Vec<Vec<bool>> = if count <= MAX_ALL_SUBSETS {
+            subsets(count).collect()
+        } else {
+            prefixes(count)
                 .chain(all_but_one(count))
                 .chain(single(count))
                 .chain(chance(count))
-                .collect(),
+                .collect()
         };
         let whole = |set: &Vec<bool>| writes.iter().map(|&write| set[write]).collect();
         let mut survivors: Vec<Vec<bool>> = of_writes.iter().map(whole).collect();

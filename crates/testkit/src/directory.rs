@@ -131,9 +131,12 @@ pub fn compare(tree: &dyn Tree, root: &Path, times: bool) {
 fn count_files(folder: &Path) -> usize {
     let entries = fs::read_dir(folder).unwrap().map(Result::unwrap);
     entries
-        .map(|entry| match entry.file_type().unwrap().is_dir() {
-            true => 1 + count_files(&entry.path()),
-            false => 1,
+        .map(|entry| {
+            if entry.file_type().unwrap().is_dir() {
+                1 + count_files(&entry.path())
+            } else {
+                1
+            }
         })
         .sum()
 }

@@ -188,19 +188,19 @@ impl WriteAt for Failing {
         for _ in 0..MAX_DELAY {
             hint::spin_loop();
         }
-        match self.has_lost.swap(false, SeqCst) {
-            true => Err(WriteError::Flush(failure())),
-            false => Ok(()),
+        if self.has_lost.swap(false, SeqCst) {
+            Err(WriteError::Flush(failure()))
+        } else {
+            Ok(())
         }
     }
 
     fn begin_flush(&self) -> Result<(), WriteError> {
-        match self.outage.meets(true) && self.outage.kind != OutageKind::Pause {
-            true => {
-                (self.outage.before_report)();
-                Err(WriteError::Flush(failure()))
-            }
-            false => Ok(()),
+        if self.outage.meets(true) && self.outage.kind != OutageKind::Pause {
+            (self.outage.before_report)();
+            Err(WriteError::Flush(failure()))
+        } else {
+            Ok(())
         }
     }
 }

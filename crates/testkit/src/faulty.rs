@@ -90,9 +90,10 @@ impl<S: WriteAt> Faulty<S> {
             Fault::LostWrite => Ok(()),
             Fault::MisdirectedWrite => {
                 let end = offset + MISS + bytes.len() as u64;
-                let place = match end <= self.size() {
-                    true => offset + MISS,
-                    false => offset.saturating_sub(MISS),
+                let place = if end <= self.size() {
+                    offset + MISS
+                } else {
+                    offset.saturating_sub(MISS)
                 };
                 self.inner.write_all_at(bytes, place)
             }
@@ -107,13 +108,14 @@ impl<S: ReadAt> ReadAt for Faulty<S> {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         assert!(!self.fails(&[Fault::Panic]), "injected panic");
-        match self.fails(&[Fault::Read]) {
-            true => Err(ReadError::Io {
+        if self.fails(&[Fault::Read]) {
+            Err(ReadError::Io {
                 offset,
                 len: buf.len(),
                 source: io::Error::other("injected fault"),
-            }),
-            false => self.inner.read_exact_at(buf, offset),
+            })
+        } else {
+            self.inner.read_exact_at(buf, offset)
         }
     }
 }
@@ -135,9 +137,10 @@ impl<S: WriteAt> WriteAt for Faulty<S> {
     }
 
     fn flush(&self) -> Result<(), WriteError> {
-        match self.fails(&[Fault::Write]) {
-            true => Err(WriteError::Flush(io::Error::other("injected fault"))),
-            false => self.inner.flush(),
+        if self.fails(&[Fault::Write]) {
+            Err(WriteError::Flush(io::Error::other("injected fault")))
+        } else {
+            self.inner.flush()
         }
     }
 }

@@ -379,9 +379,10 @@ fn read_request(reader: &mut impl BufRead, size: u64) -> io::Result<Option<HttpR
     let is_of_end = range.is_some_and(|(first, _)| first.is_empty());
     let range = range.and_then(|(first, last)| {
         let last: u64 = last.parse().ok()?;
-        match is_of_end {
-            true => Some(size.saturating_sub(last)..size),
-            false => Some(first.parse().ok()?..last + 1),
+        if is_of_end {
+            Some(size.saturating_sub(last)..size)
+        } else {
+            Some(first.parse().ok()?..last + 1)
         }
     });
     let length = headers.iter().find(|(name, _)| name == "content-length");

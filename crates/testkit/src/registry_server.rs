@@ -130,9 +130,10 @@ impl Shared {
             return refused.with("www-authenticate", challenge);
         }
         let answer = self.content(request, path, &empty);
-        match request.method == "HEAD" {
-            true => answer.cut(0, HttpEnd::Open),
-            false => answer,
+        if request.method == "HEAD" {
+            answer.cut(0, HttpEnd::Open)
+        } else {
+            answer
         }
     }
 

@@ -110,9 +110,10 @@ pub fn compare(one: &ShownTree, other: &ShownTree) -> Result<(), Differences> {
     }
     let surplus = other.keys().filter(|path| !one.contains_key(*path));
     lines.extend(surplus.map(|path| format!("{path:?} is only in the second")));
-    match lines.is_empty() {
-        true => Ok(()),
-        false => Err(Differences(lines)),
+    if lines.is_empty() {
+        Ok(())
+    } else {
+        Err(Differences(lines))
     }
 }
 

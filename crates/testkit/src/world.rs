@@ -82,9 +82,10 @@ impl World {
             for entry in fs::read_dir(&folder).into_iter().flatten() {
                 let path = entry.unwrap().path();
                 let file_type = fs::symlink_metadata(&path).unwrap().file_type();
-                let content = match file_type.is_file() {
-                    true => fs::read(&path).unwrap_or_default(),
-                    false => Vec::new(),
+                let content = if file_type.is_file() {
+                    fs::read(&path).unwrap_or_default()
+                } else {
+                    Vec::new()
                 };
                 if file_type.is_dir() {
                     pending.push(path.clone());

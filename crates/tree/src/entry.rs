@@ -37,9 +37,10 @@ impl Cursor {
 
     /// The cursor with this number; `None` if it is larger than [`Self::MAX`].
     pub const fn new(number: u64) -> Option<Self> {
-        match number <= Self::MAX.0 {
-            true => Some(Self(number)),
-            false => None,
+        if number <= Self::MAX.0 {
+            Some(Self(number))
+        } else {
+            None
         }
     }
 

@@ -60,9 +60,10 @@ impl SingleFile {
     }
 
     fn check_directory(&self, node: NodeId) -> Result<(), Error> {
-        match self.attr(node)?.is_directory() {
-            true => Ok(()),
-            false => Err(Error::NotADirectory),
+        if self.attr(node)?.is_directory() {
+            Ok(())
+        } else {
+            Err(Error::NotADirectory)
         }
     }
 }

@@ -46,10 +46,11 @@ impl StoredFile {
     }
 
     fn new(metadata: &Metadata, has_access_list: bool) -> Self {
-        let allowed = match has_access_list {
+        let allowed = if has_access_list {
             // The group's bits are then the mask of the list, which may allow more than the group has.
-            true => NOT_BY_GROUP,
-            false => READ_AND_EXECUTE,
+            NOT_BY_GROUP
+        } else {
+            READ_AND_EXECUTE
         };
         let nanoseconds = metadata.mtime_nsec().try_into().unwrap_or_default();
         let mtime = Timestamp::new(metadata.mtime(), nanoseconds);

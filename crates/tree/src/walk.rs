@@ -117,9 +117,10 @@ pub fn walk_readable(
             readable_part(tree, directory, from, |error| {
                 failures += 1;
                 visit(Err(error)).map_break(|()| Ended::ByVisitor)?;
-                match failures < MAX_FAILURES {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(Ended::Failed(Error::unsupported(TooDamaged))),
+                if failures < MAX_FAILURES {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(Ended::Failed(Error::unsupported(TooDamaged)))
                 }
             })
         };
@@ -315,11 +316,10 @@ fn readable_part(
 
 /// Breaks with [`PART`] entries; `next` is where further ones begin.
 fn is_full<T>(entries: &VecDeque<T>, next: Cursor, rest: &mut Option<Cursor>) -> ControlFlow<()> {
-    match entries.len() < PART {
-        true => ControlFlow::Continue(()),
-        false => {
-            *rest = Some(next);
-            ControlFlow::Break(())
-        }
+    if entries.len() < PART {
+        ControlFlow::Continue(())
+    } else {
+        *rest = Some(next);
+        ControlFlow::Break(())
     }
 }

@@ -290,9 +290,10 @@ impl Tree for Striped {
     }
 
     fn extent(&self, _: NodeId, offset: u64) -> Result<Extent, Error> {
-        let kind = match (offset / self.data).is_multiple_of(2) {
-            true => ExtentKind::Data,
-            false => ExtentKind::Hole,
+        let kind = if (offset / self.data).is_multiple_of(2) {
+            ExtentKind::Data
+        } else {
+            ExtentKind::Hole
         };
         let to_end = self.size.saturating_sub(offset);
         let len = self.piece - offset % self.piece;

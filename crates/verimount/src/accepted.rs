@@ -164,9 +164,10 @@ impl Accepted {
         else {
             return Ok(());
         };
-        match named.is_of(place, seal)? {
-            true => Ok(()),
-            false => Err(Fault::WrongSuperblock.at(place.location())),
+        if named.is_of(place, seal)? {
+            Ok(())
+        } else {
+            Err(Fault::WrongSuperblock.at(place.location()))
         }
     }
 
@@ -189,16 +190,18 @@ fn add(named: &Named, pins: &mut Pins, place: &Place) -> Result<Option<NamedSupe
     match named {
         Named::Digest(named) => {
             let expected = pins.digest.get_or_insert(*named);
-            match expected == named {
-                true => Ok(None),
-                false => Err(otherwise(named.to_string(), expected.to_string())),
+            if expected == named {
+                Ok(None)
+            } else {
+                Err(otherwise(named.to_string(), expected.to_string()))
             }
         }
         Named::RootHash(named, superblock) => {
             let expected = pins.root_hash.get_or_insert_with(|| named.clone());
-            match expected.hash == named.hash {
-                true => Ok(Some(*superblock)),
-                false => Err(otherwise(named.text(), expected.text())),
+            if expected.hash == named.hash {
+                Ok(Some(*superblock))
+            } else {
+                Err(otherwise(named.text(), expected.text()))
             }
         }
     }

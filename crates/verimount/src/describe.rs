@@ -126,12 +126,11 @@ fn volume(location: &Location, source: &Arc<dyn ReadAt>) -> Result<Option<Superb
     };
     let disk = superblock.provided_data_sectors().saturating_mul(SECTOR);
     let is_alone = superblock.interleave().is_some();
-    match is_alone && disk >= source.size() {
-        true => {
-            let size = source.size();
-            Err(Fault::TruncatedVolume { size, disk }.at(location))
-        }
-        false => Ok(Some(superblock)),
+    if is_alone && disk >= source.size() {
+        let size = source.size();
+        Err(Fault::TruncatedVolume { size, disk }.at(location))
+    } else {
+        Ok(Some(superblock))
     }
 }
 

@@ -104,9 +104,10 @@ fn extract_watched(
 ) -> Result<Extracted, Error> {
     let restores = tree.ownership() == Ownership::Stored;
     let size = tree.usage().bytes;
-    let max_bytes = match tree.shares_data() {
-        true => size.saturating_mul(MAX_SHARING),
-        false => size,
+    let max_bytes = if tree.shares_data() {
+        size.saturating_mul(MAX_SHARING)
+    } else {
+        size
     };
     let mut extraction = Extraction {
         tree,
@@ -223,9 +224,10 @@ impl Extraction<'_> {
             FileType::Socket => SystemType::Socket,
             FileType::Fifo => SystemType::Fifo,
         };
-        let mode = match self.restorer.restores {
-            true => Mode::RUSR | Mode::WUSR,
-            false => Mode::from_raw_mode(plain_mode(attr)),
+        let mode = if self.restorer.restores {
+            Mode::RUSR | Mode::WUSR
+        } else {
+            Mode::from_raw_mode(plain_mode(attr))
         };
         match mknodat(directory, name, file_type, mode, attr.rdev.encoded().into()) {
             Ok(()) => Ok(Some(NewFile::find(directory, name, attr.file_type)?)),
@@ -245,9 +247,10 @@ impl Extraction<'_> {
         let to = self.directories.current();
         linkat(&from, &first.name, to, name, AtFlags::empty())?;
         let linked = NewFile::place(to, name)?;
-        match FileId::of(&linked.metadata()?) == first.id {
-            true => Ok(()),
-            false => Err(was_replaced().into()),
+        if FileId::of(&linked.metadata()?) == first.id {
+            Ok(())
+        } else {
+            Err(was_replaced().into())
         }
     }
 
@@ -303,9 +306,10 @@ impl Extraction<'_> {
 
     /// So many more bytes are done; an error if it was cancelled.
     fn report(&mut self, bytes: u64) -> Result<(), Fault> {
-        match (self.progress)(bytes).is_break() {
-            true => Err(Fault::Cancelled),
-            false => Ok(()),
+        if (self.progress)(bytes).is_break() {
+            Err(Fault::Cancelled)
+        } else {
+            Ok(())
         }
     }
 }

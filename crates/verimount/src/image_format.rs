@@ -164,9 +164,10 @@ fn check_that_none_has_a_list(tree: &ErofsTree, most: u64) -> Result<(), Error> 
             return Err(Error::unsupported(TooManyAttributes));
         }
         let mut names = names.iter();
-        match names.any(|name| name.as_bytes().starts_with(b"system.posix_acl_")) {
-            true => Err(Error::corrupt(UnexpectedList(path.to_owned()))),
-            false => Ok(()),
+        if names.any(|name| name.as_bytes().starts_with(b"system.posix_acl_")) {
+            Err(Error::corrupt(UnexpectedList(path.to_owned())))
+        } else {
+            Ok(())
         }
     };
     check(Path::new(ROOT_PATH), NodeId::ROOT)?;

@@ -110,13 +110,14 @@ pub struct ReadDir {
 
 impl ReadDir {
     pub(crate) fn new(directory: DirEntry) -> Result<Self, Error> {
-        match directory.metadata.is_dir() {
-            true => Ok(Self {
+        if directory.metadata.is_dir() {
+            Ok(Self {
                 directory,
                 entries: VecDeque::new(),
                 rest: Some(Cursor::START),
-            }),
-            false => Err(directory.failed(TreeError::NotADirectory)),
+            })
+        } else {
+            Err(directory.failed(TreeError::NotADirectory))
         }
     }
 }
@@ -151,13 +152,12 @@ pub struct Walk {
 
 impl Walk {
     pub(crate) fn new(first: DirEntry) -> Result<Self, Error> {
-        let walker = match first.metadata.is_dir() {
-            true => {
-                let node = first.metadata.node();
-                let walker = Walker::new(first.image.tree(), node, first.path.clone());
-                Some(walker.map_err(|error| first.failed(error))?)
-            }
-            false => None,
+        let walker = if first.metadata.is_dir() {
+            let node = first.metadata.node();
+            let walker = Walker::new(first.image.tree(), node, first.path.clone());
+            Some(walker.map_err(|error| first.failed(error))?)
+        } else {
+            None
         };
         Ok(Self {
             image: first.image.clone(),

@@ -54,9 +54,10 @@ impl fmt::Display for LossText<'_> {
 /// The number of affected files, and some examples.
 pub(crate) fn shown(lost: &Lost) -> String {
     let examples: Vec<_> = lost.examples.iter().map(example).collect();
-    let more = match lost.count > lost.examples.len() as u64 {
-        true => ", …",
-        false => "",
+    let more = if lost.count > lost.examples.len() as u64 {
+        ", …"
+    } else {
+        ""
     };
     format!("{}: {}{more}", lost.count, examples.join(", "))
 }
@@ -70,8 +71,9 @@ fn example(Example { path, detail }: &Example) -> String {
         Some((start, _)) => format!("…{}", &path[start..]),
         None => path,
     };
-    match detail.is_empty() {
-        true => path,
-        false => format!("{path} ({})", one_line(detail)),
+    if detail.is_empty() {
+        path
+    } else {
+        format!("{path} ({})", one_line(detail))
     }
 }

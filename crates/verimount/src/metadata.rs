@@ -75,9 +75,10 @@ impl Metadata {
     pub fn modified(&self) -> SystemTime {
         let (seconds, rest) = (self.0.mtime.seconds(), self.0.mtime.nanoseconds());
         let whole = Duration::from_secs(seconds.unsigned_abs());
-        let second = match seconds < 0 {
-            true => SystemTime::UNIX_EPOCH.checked_sub(whole),
-            false => SystemTime::UNIX_EPOCH.checked_add(whole),
+        let second = if seconds < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(whole)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(whole)
         };
         let exact = second.and_then(|second| second.checked_add(Duration::from_nanos(rest.into())));
         exact.unwrap_or(SystemTime::UNIX_EPOCH)

@@ -103,9 +103,10 @@ pub(crate) fn open_mirrored(
     let access = &options.access;
     // If the first place is quick, only what comes from others is worth keeping.
     let keeps_all = places[0].is_slow();
-    let kept = match keeps_all {
-        true => kept_seal(&places[0], &accepted, access),
-        false => None,
+    let kept = if keeps_all {
+        kept_seal(&places[0], &accepted, access)
+    } else {
+        None
     };
     let found = match kept {
         Some(seal) => Found {
@@ -130,15 +131,17 @@ pub(crate) fn open_mirrored(
     let copies = places.into_iter().enumerate().map(|(number, place)| {
         let is_kept = !keeps_all && place.is_slow();
         let (accepted, seal) = (accepted.clone(), found.seal.clone());
-        let seal = match found.place == Some(number) {
-            true => Lazy::open(place, accepted, seal),
-            false => Lazy::closed(place, accepted, seal),
+        let seal = if found.place == Some(number) {
+            Lazy::open(place, accepted, seal)
+        } else {
+            Lazy::closed(place, accepted, seal)
         };
-        match is_kept {
+        if is_kept {
             // Nothing is taken from other content: finding it takes reads of the tree, which would not fail as soon as those of
             // one place among several must.
-            true => keep(seal, None, access),
-            false => seal,
+            keep(seal, None, access)
+        } else {
+            seal
         }
     });
     let copies: Vec<OpenedSeal> = copies.collect();
@@ -152,9 +155,10 @@ pub(crate) fn open_mirrored(
     );
     let seal = found.seal.with_sources(data, tree);
     Ok(Opened {
-        seal: match keeps_all {
-            true => keep(seal, origin, access),
-            false => seal,
+        seal: if keeps_all {
+            keep(seal, origin, access)
+        } else {
+            seal
         },
         stored: found.stored,
         mirrored: Some(MirroredContent {
@@ -245,25 +249,28 @@ fn ask(number: usize, place: &Arc<Place>, accepted: &Accepted, found: mpsc::Send
         // Another place was sooner, if nobody waits for it.
         let _ = found.send((number, opened));
     };
-    match is_slow {
-        true => drop(thread::spawn(ask)),
-        false => ask(),
+    if is_slow {
+        drop(thread::spawn(ask))
+    } else {
+        ask()
     }
 }
 
 /// What is known of these places, nothing yet.
 pub(crate) fn mirrors_of(places: &[Arc<Place>], options: &OpenOptions) -> Arc<Mirrors> {
     let names = places.iter().map(|place| {
-        let kind = match place.is_slow() {
-            true => PlaceKind::Far,
-            false => PlaceKind::Near,
+        let kind = if place.is_slow() {
+            PlaceKind::Far
+        } else {
+            PlaceKind::Near
         };
         (place.location().to_string(), kind)
     });
     let timeout = options.access.timeout();
-    match options.repair {
-        true => Mirrors::mending(names, timeout),
-        false => Mirrors::new(names, timeout),
+    if options.repair {
+        Mirrors::mending(names, timeout)
+    } else {
+        Mirrors::new(names, timeout)
     }
 }
 

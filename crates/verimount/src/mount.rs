@@ -159,9 +159,10 @@ impl Content {
         options: &MountOptions,
     ) -> Result<Mount, Error> {
         let content = self.clone().read_ahead();
-        let tree = match options.as_file {
-            true => None,
-            false => content.tree()?,
+        let tree = if options.as_file {
+            None
+        } else {
+            content.tree()?
         };
         let (identity, account) = (content.identity(), content.account.clone());
         let location = content.location.clone();

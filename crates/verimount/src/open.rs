@@ -151,15 +151,12 @@ fn open_seal(place: Place, accepted: Accepted, options: &OpenOptions) -> Result<
     if !options.mirrors.is_empty() {
         return open_mirrored(place, accepted, options);
     }
-    let (seal, stored) = match place.is_slow() {
-        true => {
-            let seal = open_slow(place, accepted, &options.access)?;
-            (seal, StoredFile::default())
-        }
-        false => {
-            let (source, stored) = place.content()?;
-            (accepted.find(&place, source)?, stored)
-        }
+    let (seal, stored) = if place.is_slow() {
+        let seal = open_slow(place, accepted, &options.access)?;
+        (seal, StoredFile::default())
+    } else {
+        let (source, stored) = place.content()?;
+        (accepted.find(&place, source)?, stored)
     };
     Ok(Opened {
         seal,

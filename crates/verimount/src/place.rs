@@ -93,9 +93,10 @@ impl Place {
 
     /// What the location names by a digest.
     pub(crate) fn named(&self) -> Result<Option<&Named>, Error> {
-        match self.location.names_content() {
-            true => Ok(self.manifest()?.and_then(|(_, manifest)| manifest.named())),
-            false => Ok(None),
+        if self.location.names_content() {
+            Ok(self.manifest()?.and_then(|(_, manifest)| manifest.named()))
+        } else {
+            Ok(None)
         }
     }
 
@@ -108,10 +109,7 @@ impl Place {
     /// How long somebody with this patience waits until something there is opened. A disk that has to start is no server that
     /// others may replace.
     pub(crate) fn patience_to_open(&self, patience: Duration) -> Duration {
-        match self.is_slow() {
-            true => patience,
-            false => LONGEST,
-        }
+        if self.is_slow() { patience } else { LONGEST }
     }
 
     /// Where what is accepted comes from, if others that come from there may say what is in it. None may if nothing was said

@@ -148,10 +148,12 @@ pub struct NewSeal {
 pub fn seal(file: impl AsRef<Path>, options: &SealOptions) -> Result<NewSeal, Error> {
     let file = file.as_ref();
     let watch = &mut options.watcher.watch();
-    match options.append {
-        true if options.model_signature.is_some() => Err(Fault::SignedAppend.at(file)),
-        true => append(file, options, watch),
-        false => beside(file, options, watch),
+    if !options.append {
+        beside(file, options, watch)
+    } else if options.model_signature.is_some() {
+        Err(Fault::SignedAppend.at(file))
+    } else {
+        append(file, options, watch)
     }
 }
 

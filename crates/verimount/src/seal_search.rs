@@ -90,8 +90,9 @@ pub(crate) fn find_hash_area(place: &Place, source: Arc<dyn ReadAt>) -> Result<H
 
 /// Looks for what containerd says of a layer, unless options say where the hash area is.
 pub(crate) fn look_for_note(place: &Place) -> Result<Option<LayerNote>, Error> {
-    match place.is_to_be_searched()? {
-        true => LayerNote::beside(place),
-        false => Ok(None),
+    if place.is_to_be_searched()? {
+        LayerNote::beside(place)
+    } else {
+        Ok(None)
     }
 }

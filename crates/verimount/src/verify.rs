@@ -252,14 +252,16 @@ impl Report {
             if let Err(error) = named {
                 self.unnamed.get_or_insert(error);
             }
-            match may_go_on && !is_cancelled {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if may_go_on && !is_cancelled {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         });
-        match is_cancelled {
-            true => Err(Fault::Cancelled.at(&content.location)),
-            false => Ok(()),
+        if is_cancelled {
+            Err(Fault::Cancelled.at(&content.location))
+        } else {
+            Ok(())
         }
     }
 

@@ -29,9 +29,10 @@ use crate::Error;
 /// # Errors
 /// [`Busy`](crate::ErrorKind::Busy) while another process has it, and those of reading.
 pub fn open(files: &VolumeFiles, options: &OpenOptions) -> Result<(Volume, OpenFiles), Error> {
-    let access = match options.mode.is_read_only() {
-        true => Access::ReadOnly,
-        false => Access::Write,
+    let access = if options.mode.is_read_only() {
+        Access::ReadOnly
+    } else {
+        Access::Write
     };
     let opened = files.open(access)?;
     let volume = Volume::open(opened.devices(), options);

@@ -20,9 +20,12 @@ fn end(_: Progress) -> ControlFlow<()> {
 
 /// Ends this step.
 fn until(last: Step) -> impl Fn(Progress) -> ControlFlow<()> + Send + Sync {
-    move |progress| match progress.step == last {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
+    move |progress| {
+        if progress.step == last {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 }
 

@@ -64,9 +64,10 @@ impl BlockHasher {
     }
 
     fn sha256_run(&self, blocks: &[u8], digests: &mut [u8]) {
-        match self.multi_stream {
-            true => multi_stream_run(&self.prefix, self.block_size, blocks, digests),
-            false => self.serial_run::<Sha256>(blocks, digests),
+        if self.multi_stream {
+            multi_stream_run(&self.prefix, self.block_size, blocks, digests)
+        } else {
+            self.serial_run::<Sha256>(blocks, digests)
         }
     }
 

@@ -44,9 +44,10 @@ impl<const LEAST_LOG2: u8> BlockSizeFrom<LEAST_LOG2> {
     /// # Errors
     /// [`ParamError::BlockSize`] unless it is a power of two from the least to 65536.
     pub fn new(bytes: u64) -> Result<Self, ParamError> {
-        match bytes.is_power_of_two() {
-            true => Self::from_log2(bytes.trailing_zeros() as u8),
-            false => Err(Self::ERROR),
+        if bytes.is_power_of_two() {
+            Self::from_log2(bytes.trailing_zeros() as u8)
+        } else {
+            Err(Self::ERROR)
         }
     }
 
@@ -55,9 +56,10 @@ impl<const LEAST_LOG2: u8> BlockSizeFrom<LEAST_LOG2> {
     /// # Errors
     /// [`ParamError::BlockSize`] unless `log2` is at least `LEAST_LOG2` and at most 16.
     pub const fn from_log2(log2: u8) -> Result<Self, ParamError> {
-        match LEAST_LOG2 <= log2 && log2 <= Self::MOST_LOG2 {
-            true => Ok(Self { log2 }),
-            false => Err(Self::ERROR),
+        if LEAST_LOG2 <= log2 && log2 <= Self::MOST_LOG2 {
+            Ok(Self { log2 })
+        } else {
+            Err(Self::ERROR)
         }
     }
 
@@ -104,9 +106,10 @@ impl<const MOST: usize> SaltUpTo<MOST> {
     /// # Errors
     /// [`ParamError::Salt`] if there are more than [`Self::MAX`].
     pub fn new(bytes: &[u8]) -> Result<Self, ParamError> {
-        match bytes.len() <= MOST {
-            true => Ok(Self(bytes.to_vec())),
-            false => Err(ParamError::Salt { most: MOST }),
+        if bytes.len() <= MOST {
+            Ok(Self(bytes.to_vec()))
+        } else {
+            Err(ParamError::Salt { most: MOST })
         }
     }
 

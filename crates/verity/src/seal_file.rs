@@ -67,9 +67,10 @@ impl<'a> SealFile<'a> {
             .read_exact_at(&mut there, offset)
             .map_err(io::Error::other)?;
         let mut sectors = there.chunks(SECTOR).zip(bytes.chunks(SECTOR));
-        match sectors.all(|(there, new)| there == new || there.iter().all(|&byte| byte == 0)) {
-            true => Ok(()),
-            false => Err(io::Error::other(NoPartOfIt)),
+        if sectors.all(|(there, new)| there == new || there.iter().all(|&byte| byte == 0)) {
+            Ok(())
+        } else {
+            Err(io::Error::other(NoPartOfIt))
         }
     }
 

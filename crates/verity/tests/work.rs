@@ -50,9 +50,10 @@ fn written(write: impl FnOnce(&std::fs::File)) -> Vec<u8> {
 fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..random.below(4) {
         let near = random.below(bytes.len().min(600));
-        let at = match random.coin() {
-            true => near,
-            false => bytes.len() - 1 - near,
+        let at = if random.coin() {
+            near
+        } else {
+            bytes.len() - 1 - near
         };
         bytes[at] = random.choose(&[0, 1, 7, 12, 16, 0x7f, 0xff]);
     }

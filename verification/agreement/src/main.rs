@@ -97,9 +97,10 @@ impl Report {
     /// Checks images that a version of `mkfs.erofs` makes of a tree.
     fn check_made(&mut self, bench: &Bench, tree: &Tree, maker: &Utils) -> Result<()> {
         println!("== mkfs.erofs {}: {}", maker.version(), tree.name());
-        let variants: &[Variant] = match tree.is_rich() {
-            true => &OF_EVERYTHING,
-            false => &OF_CONTENT,
+        let variants: &[Variant] = if tree.is_rich() {
+            &OF_EVERYTHING
+        } else {
+            &OF_CONTENT
         };
         let known = variants.iter().filter(|variant| variant.is_known_to(maker));
         for variant in known {

@@ -100,9 +100,10 @@ impl Handicapped {
                 directory,
             } => {
                 let options = VerifyOptions {
-                    tree_readahead: match no_read_ahead {
-                        true => TreeReadahead::Off,
-                        false => TreeReadahead::Auto,
+                    tree_readahead: if no_read_ahead {
+                        TreeReadahead::Off
+                    } else {
+                        TreeReadahead::Auto
                     },
                     ..VerifyOptions::default()
                 };

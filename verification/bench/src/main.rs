@@ -108,9 +108,10 @@ struct Options {
 
 impl Options {
     fn sizes(&self) -> Sizes {
-        match self.smoke {
-            true => Sizes::SMOKE,
-            false => Sizes::FULL,
+        if self.smoke {
+            Sizes::SMOKE
+        } else {
+            Sizes::FULL
         }
     }
 }

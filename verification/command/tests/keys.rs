@@ -186,9 +186,10 @@ fn the_last_signature_counts() {
         verimount(args!["sign", &image, "--key", secret]).succeeds_quietly();
         for (other, (public, _)) in signers.iter().enumerate() {
             let verified = verimount(args!["verify", &image, "--key", public]);
-            match other == number {
-                true => verified.succeeds_quietly(),
-                false => verified.fails(),
+            if other == number {
+                verified.succeeds_quietly()
+            } else {
+                verified.fails()
             };
         }
     }

@@ -33,10 +33,11 @@ fn end_by_chance(
         thread::sleep(Duration::from_micros(random.below(duration + 1) as u64));
         let signal = SIGNALS[round % SIGNALS.len()];
         let ended = interrupt(child, signal);
-        match ended.status.success() {
+        if ended.status.success() {
             // The machine was busier while the command was timed.
-            true => duration /= 2,
-            false => ended_early += 1,
+            duration /= 2
+        } else {
+            ended_early += 1
         }
         judge(signal == Signal::KILL);
     }
@@ -240,15 +241,12 @@ fn a_signature() {
 /// Whether there is a volume whose blocks all match their tags.
 fn is_volume(path: &Path) -> bool {
     let info = verimount(args!["volume info", path]);
-    match info.status.success() {
-        true => {
-            verimount(args!["volume check", path]).succeeds_quietly();
-            true
-        }
-        false => {
-            info.fails_saying("dm-integrity");
-            false
-        }
+    if info.status.success() {
+        verimount(args!["volume check", path]).succeeds_quietly();
+        true
+    } else {
+        info.fails_saying("dm-integrity");
+        false
     }
 }
 
@@ -270,9 +268,10 @@ fn a_new_volume() {
     end_by_chance(
         format,
         || drop(fs::remove_file(&path)),
-        |was_killed| match path.exists() {
-            true => assert!(is_volume(&path)),
-            false => {
+        |was_killed| {
+            if path.exists() {
+                assert!(is_volume(&path))
+            } else {
                 assert!(names(&folder, was_killed).is_empty());
                 verimount(format()).succeeds();
             }

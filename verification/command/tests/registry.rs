@@ -344,9 +344,12 @@ fn a_mirror_has_what_a_registry_does_not_send_rightly() {
         }
         right
     });
-    let (_empty, empty) = lying(&world, move |request, right| match is_blob(request) {
-        true => right.only_status(404),
-        false => right,
+    let (_empty, empty) = lying(&world, move |request, right| {
+        if is_blob(request) {
+            right.only_status(404)
+        } else {
+            right
+        }
     });
     let (_gone, gone) = lying(&world, |_, right| right.only_status(404));
     let image = fs::read(world.path("image")).unwrap();

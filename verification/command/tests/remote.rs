@@ -118,9 +118,10 @@ fn headers_are_sent_and_never_shown() {
     let image = fs::read(world.sealed_image("image")).unwrap();
     let server = HttpServer::start(image, |_, request, right| {
         let key = ("authorization".to_owned(), "Bearer secret-token".to_owned());
-        match request.headers.contains(&key) {
-            true => right,
-            false => right.only_status(401),
+        if request.headers.contains(&key) {
+            right
+        } else {
+            right.only_status(401)
         }
     });
     let url = server.url("/image");

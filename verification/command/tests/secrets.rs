@@ -90,12 +90,11 @@ fn secrets_for_web_servers_are_not_shown() {
         if request.header("authorization") != Some(&expected) {
             return right.only_status(401);
         }
-        match request.path.contains(MOVED) {
-            true => right,
-            false => {
-                let place = format!("{}?sig={MOVED}", request.path.split('?').next().unwrap());
-                right.only_status(302).with("location", place)
-            }
+        if request.path.contains(MOVED) {
+            right
+        } else {
+            let place = format!("{}?sig={MOVED}", request.path.split('?').next().unwrap());
+            right.only_status(302).with("location", place)
         }
     });
     let headers = |name: &str, secret: &str| {

@@ -23,9 +23,10 @@ impl Stalling {
         let is_silent = Arc::new(AtomicBool::new(false));
         let silent = is_silent.clone();
         let server = HttpServer::start(fs::read(&file).unwrap(), move |_, _, right| {
-            match silent.load(SeqCst) {
-                true => right.cut(1000, HttpEnd::Silent),
-                false => right,
+            if silent.load(SeqCst) {
+                right.cut(1000, HttpEnd::Silent)
+            } else {
+                right
             }
         });
         Self {

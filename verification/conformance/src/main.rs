@@ -176,9 +176,10 @@ fn shared_folder() -> Result<TempDir> {
 impl Extent {
     /// The sources for users who may not make file systems.
     fn for_this_user(&self) -> Vec<(Kind, u32)> {
-        match rustix::process::geteuid().is_root() {
-            true => self.sources.to_vec(),
-            false => vec![(Kind::Folder, self.sources[0].1)],
+        if rustix::process::geteuid().is_root() {
+            self.sources.to_vec()
+        } else {
+            vec![(Kind::Folder, self.sources[0].1)]
         }
     }
 }

@@ -97,13 +97,12 @@ impl Caller {
 
     /// A command in the storage of this user, in whose namespace podman mounts images.
     fn command(&self, program: &str) -> Command {
-        let mut command = match self.is_root {
-            true => Command::new(program),
-            false => {
-                let mut unshare = Command::new("podman");
-                unshare.args(["unshare", program]).uid(USER).gid(USER);
-                unshare
-            }
+        let mut command = if self.is_root {
+            Command::new(program)
+        } else {
+            let mut unshare = Command::new("podman");
+            unshare.args(["unshare", program]).uid(USER).gid(USER);
+            unshare
         };
         command
             .current_dir("/")

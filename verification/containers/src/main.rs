@@ -122,11 +122,10 @@ fn compare_all(options: &Options, verimount: &Path) -> Result<()> {
     for (archive, number) in archives.iter().zip(0..) {
         for caller in &callers {
             // Overlayfs refuses the same directory twice, and podman has one for equal layers of a store.
-            let from_store = match archive.has_equal_layers()? {
-                true => None,
-                false => {
-                    Some(caller.store(&program, &store, &registry.address, &in_registry(number))?)
-                }
+            let from_store = if archive.has_equal_layers()? {
+                None
+            } else {
+                Some(caller.store(&program, &store, &registry.address, &in_registry(number))?)
             };
             differences += compare(archive, &program, caller, from_store)?;
         }

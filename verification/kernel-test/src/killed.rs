@@ -77,10 +77,7 @@ fn left_by_kill(
     volumes: &mut [Volume],
     report: &mut Report,
 ) -> Result<Vec<Vec<Vec<u8>>>> {
-    let stopped = match for_good {
-        true => guest.kill(),
-        false => guest.stop(),
-    };
+    let stopped = if for_good { guest.kill() } else { guest.stop() };
     // Every reported flush was before. Reports of further ones may be in transit.
     for line in guest.heard() {
         take(&line, volumes, report);

@@ -121,9 +121,10 @@ impl Mirror {
         };
         let is_for_any_owner =
             changes.are_for_any_owner() || changes.are_of_owner() && keeps_owner()?;
-        match is_for_any_owner {
-            true => self.act_as_owner(caller, Changed::Own(&file), change)?,
-            false => self.act(caller, Changed::File(&file), change)?,
+        if is_for_any_owner {
+            self.act_as_owner(caller, Changed::Own(&file), change)?
+        } else {
+            self.act(caller, Changed::File(&file), change)?
         }
         self.source.examine_open(&file).map(|(_, attr)| attr)
     }

@@ -38,9 +38,10 @@ impl Mirror {
         let path = self.descriptor(node)?;
         let opened = self.opened.enter(node, &path);
         let flags = passed_on(flags);
-        let open = match wants_writing(flags) {
-            true => OnceLock::from(reopen_content(&path, flags)?),
-            false => OnceLock::new(),
+        let open = if wants_writing(flags) {
+            OnceLock::from(reopen_content(&path, flags)?)
+        } else {
+            OnceLock::new()
         };
         Ok(OpenFile::held(node, flags, path, open, opened))
     }
@@ -78,9 +79,10 @@ impl Mirror {
 
     fn for_opening(&self, flags: OFlags) -> Result<(), Errno> {
         self.rights.prepare_thread()?;
-        match wants_writing(flags) {
-            true => self.for_change(),
-            false => Ok(()),
+        if wants_writing(flags) {
+            self.for_change()
+        } else {
+            Ok(())
         }
     }
 
@@ -90,9 +92,10 @@ impl Mirror {
     /// # Errors
     /// Any.
     pub fn fsync(&self, file: &OpenFile, data_only: bool) -> Result<(), Errno> {
-        match data_only {
-            true => fdatasync(file.fd()?),
-            false => fsync(file.fd()?),
+        if data_only {
+            fdatasync(file.fd()?)
+        } else {
+            fsync(file.fd()?)
         }
     }
 

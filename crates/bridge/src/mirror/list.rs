@@ -89,9 +89,10 @@ impl Mirror {
     /// # Errors
     /// Any.
     pub fn fsync_directory(&self, directory: &OpenDirectory, data_only: bool) -> Result<(), Errno> {
-        match data_only {
-            true => fdatasync(directory.fd()),
-            false => fsync(directory.fd()),
+        if data_only {
+            fdatasync(directory.fd())
+        } else {
+            fsync(directory.fd())
         }
     }
 }

@@ -154,10 +154,11 @@ impl Mirror {
             .rights
             .with_umask(mode, Mode::from_raw_mode(new.umask))?;
         let directory = Changed::Directory(directory);
-        match mode.contains(Mode::SGID) {
+        if mode.contains(Mode::SGID) {
             // For members of the group, or with a capability.
-            true => self.act(new.caller, directory, || make(mode)),
-            false => self.act_as_owner(new.caller, directory, || make(mode)),
+            self.act(new.caller, directory, || make(mode))
+        } else {
+            self.act_as_owner(new.caller, directory, || make(mode))
         }
     }
 }

@@ -141,10 +141,11 @@ impl Mirror {
         let file = || self.source.examine(source.as_fd(), old);
         let entries = Changed::Entries(&[&source, &target], &file);
         let rename = || renameat_with(&source, old.as_os_str(), &target, new.as_os_str(), flags);
-        let renamed = match from.0 == to.0 {
-            true => self.act_as_owner(caller, entries, rename),
+        let renamed = if from.0 == to.0 {
+            self.act_as_owner(caller, entries, rename)
+        } else {
             // A directory must then be writable itself.
-            false => self.act(caller, entries, rename),
+            self.act(caller, entries, rename)
         };
         if renamed.is_ok() {
             self.record_move((&source, from.0, old), (&target, to.0, new), flags);

@@ -42,10 +42,11 @@ impl Mirror {
     ) -> Result<(), Errno> {
         let file = self.descriptor(node)?;
         let set = || setxattr(&*PathTo::new(&file), name, value, flags);
-        match is_access_control_list(name) {
+        if is_access_control_list(name) {
             // It may clear the set-group-id bit.
-            true => self.act(caller, Changed::Own(&file), set),
-            false => self.act_as_owner(caller, Changed::File(&file), set),
+            self.act(caller, Changed::Own(&file), set)
+        } else {
+            self.act_as_owner(caller, Changed::File(&file), set)
         }
     }
 

@@ -47,9 +47,10 @@ impl FromStr for XattrName {
         let has_namespace = name
             .split_once('.')
             .is_some_and(|(namespace, name)| !namespace.is_empty() && !name.is_empty());
-        match has_namespace && name.len() <= XATTR_NAME_MAX && !name.contains('\0') {
-            true => Ok(Self(name.to_owned())),
-            false => Err("allowed is the whole name, as in \"user.kind\", of at most 255 bytes"),
+        if has_namespace && name.len() <= XATTR_NAME_MAX && !name.contains('\0') {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err("allowed is the whole name, as in \"user.kind\", of at most 255 bytes")
         }
     }
 }

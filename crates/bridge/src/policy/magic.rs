@@ -59,11 +59,12 @@ impl<'de> Deserialize<'de> for Magic {
             )
         })?;
         let offset = u16::try_from(document.offset).unwrap_or(u16::MAX);
-        match usize::from(offset).saturating_add(bytes.len()) <= MAX_END {
-            true => Ok(Self { offset, bytes }),
-            false => Err(de::Error::custom(format_args!(
+        if usize::from(offset).saturating_add(bytes.len()) <= MAX_END {
+            Ok(Self { offset, bytes })
+        } else {
+            Err(de::Error::custom(format_args!(
                 "only the first {MAX_END} bytes of a file can be looked at"
-            ))),
+            )))
         }
     }
 }

@@ -41,9 +41,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrManyVisitor<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
         let values = Vec::deserialize(SeqAccessDeserializer::new(list))?;
-        match values.is_empty() {
-            true => Err(de::Error::custom("an empty list, which nothing can match")),
-            false => Ok(OneOrMany(values)),
+        if values.is_empty() {
+            Err(de::Error::custom("an empty list, which nothing can match"))
+        } else {
+            Ok(OneOrMany(values))
         }
     }
 

@@ -36,9 +36,10 @@ pub(super) enum Reach {
 impl Reach {
     /// The reach for a file whose path matches or not.
     pub(super) fn of_file(matches: bool) -> Self {
-        match matches {
-            true => Self::Everything,
-            false => Self::Nothing,
+        if matches {
+            Self::Everything
+        } else {
+            Self::Nothing
         }
     }
 

@@ -113,9 +113,10 @@ fn any_part_of_the_writes_is_enough() {
         heals(&content, |file| {
             let file = OpenOptions::new().write(true).open(file).unwrap();
             for page in &lost {
-                match is_hole {
-                    true => crate::eviction::punch(&file, *page, 4096),
-                    false => file.write_all_at(&[0; 4096], *page).unwrap(),
+                if is_hole {
+                    crate::eviction::punch(&file, *page, 4096)
+                } else {
+                    file.write_all_at(&[0; 4096], *page).unwrap()
                 }
             }
         });

@@ -60,9 +60,10 @@ impl ScanArgs {
             owner: self.owner.or(self.all_root.then_some(root)),
             attributes: self.xattrs,
             whiteouts: self.whiteouts,
-            links: match self.dereference {
-                true => Links::Followed,
-                false => Links::Kept,
+            links: if self.dereference {
+                Links::Followed
+            } else {
+                Links::Kept
             },
             ..ScanOptions::default()
         })

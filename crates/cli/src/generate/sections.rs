@@ -160,9 +160,10 @@ fn write_see_also(page: &mut impl Write, command: &Command) -> io::Result<()> {
 /// Text that roff shows unchanged: a hyphen stays one, and no line is taken for a request.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
-    match text.starts_with(['.', '\'']) {
-        true => format!("\\&{text}"),
-        false => text,
+    if text.starts_with(['.', '\'']) {
+        format!("\\&{text}")
+    } else {
+        text
     }
 }
 

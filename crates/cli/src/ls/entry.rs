@@ -17,9 +17,10 @@ impl<'a> Entry<'a> {
         Ok(Self {
             path: entry.path(),
             metadata,
-            target: match metadata.is_symlink() {
-                true => Some(entry.read_link()?),
-                false => None,
+            target: if metadata.is_symlink() {
+                Some(entry.read_link()?)
+            } else {
+                None
             },
             xattrs: entry.xattr_names()?,
         })

@@ -12,9 +12,10 @@ impl fmt::Display for Long<'_> {
         let Self(entry) = *self;
         let metadata = entry.metadata;
         let (major, minor) = metadata.device();
-        let size = match entry.is_device() {
-            true => format!("{major}, {minor}"),
-            false => metadata.len().to_string(),
+        let size = if entry.is_device() {
+            format!("{major}, {minor}")
+        } else {
+            metadata.len().to_string()
         };
         write!(f, "{:<11} {:>3} ", mode(entry), metadata.nlink())?;
         write!(f, "{:>5} {:>5} {size:>12} ", metadata.uid(), metadata.gid())?;

@@ -66,9 +66,10 @@ pub(crate) struct CacheArgs {
 impl AccessArgs {
     /// The same options, with how servers are reached and what is kept, if anything is on another machine.
     pub(crate) fn apply_if(&self, is_remote: bool, options: OpenOptions) -> Result<OpenOptions> {
-        let cache = match is_remote && !self.no_cache {
-            true => self.cache.open_if_possible()?,
-            false => None,
+        let cache = if is_remote && !self.no_cache {
+            self.cache.open_if_possible()?
+        } else {
+            None
         };
         Ok(self.session.apply_if(is_remote, options)?.cache(cache))
     }
@@ -83,9 +84,10 @@ impl AccessArgs {
             .into_iter()
             .flatten()
             .for_each(|file| sandbox.read(file));
-        let cache = match self.no_cache {
-            true => None,
-            false => self.cache.open_if_possible()?,
+        let cache = if self.no_cache {
+            None
+        } else {
+            self.cache.open_if_possible()?
         };
         if let Some(cache) = cache {
             // The directory that was given has the one with the files in it.
@@ -98,9 +100,10 @@ impl AccessArgs {
 impl SessionArgs {
     /// The same options, with how servers are reached, if anything is on another machine.
     pub(crate) fn apply_if(&self, is_remote: bool, options: OpenOptions) -> Result<OpenOptions> {
-        Ok(match is_remote {
-            true => options.remote(self.options()?),
-            false => options,
+        Ok(if is_remote {
+            options.remote(self.options()?)
+        } else {
+            options
         })
     }
 

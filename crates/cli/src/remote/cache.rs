@@ -113,9 +113,10 @@ impl Info {
         let cache = self.cache.open()?;
         let shown = JsonCache::new(&cache, &cache.stored()?);
         let mut out = stdout().lock();
-        Outcome::Good.reported(match self.json {
-            true => write_report(&mut out, &shown),
-            false => print(&mut out, &shown),
+        Outcome::Good.reported(if self.json {
+            write_report(&mut out, &shown)
+        } else {
+            print(&mut out, &shown)
         })
     }
 }

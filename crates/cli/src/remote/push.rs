@@ -57,9 +57,10 @@ impl Push {
             push(&self.file, &self.image, &options).map_err(|error| advised(&self.file, error))?;
         drop(options);
         // A name in a registry pins the content.
-        let content = match pushed.location.names_content() {
-            true => None,
-            false => Some(pushed.identity),
+        let content = if pushed.location.names_content() {
+            None
+        } else {
+            Some(pushed.identity)
         };
         let (name, mut out) = (pushed.location, stdout().lock());
         Outcome::Good.reported(match content {

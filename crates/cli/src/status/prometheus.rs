@@ -74,9 +74,10 @@ impl Metrics {
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         self.families.iter().try_for_each(|family| {
             let Family { name, lines } = family;
-            let kind = match name.ends_with("_total") {
-                true => "counter",
-                false => "gauge",
+            let kind = if name.ends_with("_total") {
+                "counter"
+            } else {
+                "gauge"
             };
             writeln!(out, "# HELP verimount_{name} {}", help(name))?;
             writeln!(out, "# TYPE verimount_{name} {kind}")?;

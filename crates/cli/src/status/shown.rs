@@ -546,9 +546,10 @@ fn sandbox_text(sandbox: Option<&Held>) -> String {
         .iter()
         .map(|name| one_line(name).to_string())
         .collect();
-    parts.push(match kept.is_empty() {
-        true => "no capabilities".to_owned(),
-        false => format!("capabilities {}", kept.join(" ")),
+    parts.push(if kept.is_empty() {
+        "no capabilities".to_owned()
+    } else {
+        format!("capabilities {}", kept.join(" "))
     });
     parts.join(", ")
 }

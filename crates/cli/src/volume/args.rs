@@ -207,9 +207,10 @@ impl UseArgs {
         ];
         let devices = devices.into_iter().flatten();
         for device in devices.clone() {
-            match self.mode.is_read_only() {
-                true => sandbox.read(device),
-                false => sandbox.write(device),
+            if self.mode.is_read_only() {
+                sandbox.read(device)
+            } else {
+                sandbox.write(device)
             }
         }
         let keys = &self.integrity;

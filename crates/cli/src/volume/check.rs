@@ -98,9 +98,10 @@ impl Check {
             Some(online) => self.check_online(&online, &interrupt)?,
             None => self.check_alone(&interrupt)?,
         };
-        let outcome = match report.ok {
-            true => Outcome::Good,
-            false => Outcome::Bad,
+        let outcome = if report.ok {
+            Outcome::Good
+        } else {
+            Outcome::Bad
         };
         if report.discarded_ranges > 0 {
             say(format_args!(
@@ -187,9 +188,10 @@ impl Check {
 
     fn write(&self, report: &Report) -> io::Result<()> {
         let mut out = stdout().lock();
-        match self.json {
-            true => write_report(&mut out, report),
-            false => report.print(&mut out),
+        if self.json {
+            write_report(&mut out, report)
+        } else {
+            report.print(&mut out)
         }
     }
 }

@@ -86,9 +86,10 @@ impl Format {
             block_size: self.sector_size,
             tag_size: self.tag_size,
             interleave: self.interleave_sectors,
-            padding: match self.integrity_legacy_padding {
-                true => Padding::Legacy,
-                false => Padding::Fixed,
+            padding: if self.integrity_legacy_padding {
+                Padding::Legacy
+            } else {
+                Padding::Fixed
             },
             journal_sectors: self.journal_size.map(|size| size / SECTOR),
             disk_size: self.disk_size,

@@ -47,15 +47,15 @@ impl Grow {
         let grown = when_closed(|| grow(&files, &options))?;
         drop(options);
         let (volume, old, new) = (self.devices.shown(), grown.old, grown.new);
-        Outcome::Good.reported(match old < new {
-            true => writeln!(stdout(), "{volume}: {new} bytes, {} more", new - old),
-            false if self.disk_size.is_some() => {
-                writeln!(stdout(), "{volume}: {old} bytes, as before")
-            }
-            false => writeln!(
+        Outcome::Good.reported(if old < new {
+            writeln!(stdout(), "{volume}: {new} bytes, {} more", new - old)
+        } else if self.disk_size.is_some() {
+            writeln!(stdout(), "{volume}: {old} bytes, as before")
+        } else {
+            writeln!(
                 stdout(),
                 "{volume}: {old} bytes; the device has no room for more"
-            ),
+            )
         })
     }
 }

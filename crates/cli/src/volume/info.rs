@@ -50,9 +50,10 @@ impl Info {
         let superblock = VolumeFiles::from(&*self.volume).superblock()?;
         let report = VolumeInfo::new(printable(&self.volume).to_string(), &superblock);
         let mut out = stdout().lock();
-        Outcome::Good.reported(match self.json {
-            true => write_report(&mut out, &report),
-            false => report.print(&mut out),
+        Outcome::Good.reported(if self.json {
+            write_report(&mut out, &report)
+        } else {
+            report.print(&mut out)
         })
     }
 }
@@ -107,9 +108,10 @@ impl VolumeInfo {
             "journal        {} sections {mac}",
             self.journal_sections
         )?;
-        let bitmap = match self.dirty_bitmap {
-            true => "in use, or left by a crash",
-            false => "none",
+        let bitmap = if self.dirty_bitmap {
+            "in use, or left by a crash"
+        } else {
+            "none"
         };
         writeln!(out, "bitmap         {bitmap}")?;
         match self.recalculation_sector {

@@ -79,9 +79,12 @@ fn recalculate(volume: &Volume, ended: &AtomicBool) {
         return;
     };
     tracing::info!(sector, "recalculating tags");
-    let done = volume.recalculate(&mut |_| match ended.load(Relaxed) {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
+    let done = volume.recalculate(&mut |_| {
+        if ended.load(Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     match done {
         Ok(()) => tracing::info!("tags are recalculated, all blocks are checked again"),

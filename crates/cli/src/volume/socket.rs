@@ -58,9 +58,10 @@ impl SocketArgs {
 /// A server on the socket that systemd gave this process, and its path.
 fn given() -> Result<(Server, PathBuf)> {
     let is_for_this = env::var("LISTEN_PID").is_ok_and(|pid| pid == process::id().to_string());
-    let inherited = match is_for_this {
-        true => take_inherited()?,
-        false => Vec::new(),
+    let inherited = if is_for_this {
+        take_inherited()?
+    } else {
+        Vec::new()
     };
     let is_first = |descriptor: &OwnedFd| descriptor.as_raw_fd() == FIRST_GIVEN;
     let Some(socket) = inherited.into_iter().find(is_first) else {

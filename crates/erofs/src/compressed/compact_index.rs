@@ -153,10 +153,11 @@ impl Pack<'_> {
             });
         }
         let is_last = position.saturating_add(1) == self.kind.entries();
-        let (back, forward) = match is_last {
+        let (back, forward) = if is_last {
             // The last one tells the distance to the next pack's first head.
-            true => (self.back_of_last(position)?, u64::from(entry.value).max(1)),
-            false => (entry.value.into(), 1),
+            (self.back_of_last(position)?, u64::from(entry.value).max(1))
+        } else {
+            (entry.value.into(), 1)
         };
         Ok(Record::Following {
             back,
@@ -182,9 +183,10 @@ impl Pack<'_> {
     fn block(&self, position: usize) -> Result<u64, Defect> {
         let base = self.bytes.last_chunk().ok_or(Defect::ClusterMap)?;
         let base = u64::from(u32::from_le_bytes(*base));
-        let between = match self.is_big {
-            true => self.blocks_before(position)?,
-            false => self.heads_before(position)?.saturating_add(1),
+        let between = if self.is_big {
+            self.blocks_before(position)?
+        } else {
+            self.heads_before(position)?.saturating_add(1)
         };
         Ok(base.saturating_add(between))
     }

@@ -122,14 +122,15 @@ impl Extent {
     }
 
     fn cluster(&self, algorithm: Algorithm, place: Place, stored: u64) -> Result<Cluster, Defect> {
-        match self.len() <= MAX_EXTENT {
-            true => Ok(Cluster {
+        if self.len() <= MAX_EXTENT {
+            Ok(Cluster {
                 place,
                 stored,
                 len: self.len(),
                 algorithm,
-            }),
-            false => Err(Defect::ClusterLen),
+            })
+        } else {
+            Err(Defect::ClusterLen)
         }
     }
 }
@@ -142,9 +143,10 @@ impl Location {
             Self::Metadata(at) => {
                 let block = image.superblock.block_size;
                 let end = block.offset_in_block(at.at).saturating_add(len);
-                match end <= block.bytes() {
-                    true => Ok(Place::Metadata(at)),
-                    false => Err(Defect::InlineTail.at(at).into()),
+                if end <= block.bytes() {
+                    Ok(Place::Metadata(at))
+                } else {
+                    Err(Defect::InlineTail.at(at).into())
                 }
             }
         }

@@ -166,9 +166,12 @@ mod tests {
             sums.before(Address::in_image(8), 100, 99, add)
         };
         let lengths = Lengths(Cell::new(0));
-        let damaged = |part: Range<u64>| match part.contains(&70) {
-            true => Err(Error::NotErofs),
-            false => lengths.add(part),
+        let damaged = |part: Range<u64>| {
+            if part.contains(&70) {
+                Err(Error::NotErofs)
+            } else {
+                lengths.add(part)
+            }
         };
         assert!(before(&damaged).is_err());
         assert_eq!(lengths.added(), 2 * STRIDE);

@@ -174,9 +174,10 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
         let shape = self.plan.shape(entry);
         let tree = &self.plan.tree;
         let start = self.sink.position();
-        match shape.extended {
-            true => self.sink.add(self.extended(entry, &shape).as_bytes())?,
-            false => self.sink.add(self.compact(entry, &shape).as_bytes())?,
+        if shape.extended {
+            self.sink.add(self.extended(entry, &shape).as_bytes())?
+        } else {
+            self.sink.add(self.compact(entry, &shape).as_bytes())?
         }
         let attributes = &self.plan.attributes;
         let attributes = attributes.encode(tree, entry.inode().attributes);

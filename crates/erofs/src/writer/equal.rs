@@ -111,9 +111,12 @@ pub(super) fn find(
     });
     let by_size = several(by_size.collect());
     let block = format.block;
-    let by_sample = digests(tree, block, &by_size, |file, hash| match file.is_small() {
-        true => file.hash_all(hash, progress),
-        false => file.hash_samples(hash, progress),
+    let by_sample = digests(tree, block, &by_size, |file, hash| {
+        if file.is_small() {
+            file.hash_all(hash, progress)
+        } else {
+            file.hash_samples(hash, progress)
+        }
     })?;
     let (small, large): (Vec<_>, Vec<_>) = several(by_sample)
         .into_iter()

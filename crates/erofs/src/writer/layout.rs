@@ -272,9 +272,10 @@ impl Planner<'_> {
 
     /// Refuses an image with this end.
     fn check(&self, end: u64, entry: Entry<'_>) -> Result<(), BuildError> {
-        match self.format.block.blocks_for(end) <= MAX_BLOCKS {
-            true => Ok(()),
-            false => Err(too_large(entry)),
+        if self.format.block.blocks_for(end) <= MAX_BLOCKS {
+            Ok(())
+        } else {
+            Err(too_large(entry))
         }
     }
 }

@@ -86,9 +86,10 @@ impl Shape {
 
     /// Bytes of the inode and its extended attributes.
     fn len_before_data(&self) -> u64 {
-        let inode = match self.extended {
-            true => size_of::<ExtendedInode>(),
-            false => size_of::<CompactInode>(),
+        let inode = if self.extended {
+            size_of::<ExtendedInode>()
+        } else {
+            size_of::<CompactInode>()
         };
         inode as u64 + self.attributes
     }
@@ -124,15 +125,16 @@ impl Shape {
         let tail = block.offset_in_block(self.size);
         let fits = self.len_before_data() + tail <= block.bytes();
         let may_be_split = matches!(kind, InodeKind::Directory(_)) || self.size < block.bytes();
-        match fits && may_be_split {
-            true => Data::Flat {
+        if fits && may_be_split {
+            Data::Flat {
                 blocks: (self.size - tail) / block.bytes(),
                 tail,
-            },
-            false => Data::Flat {
+            }
+        } else {
+            Data::Flat {
                 blocks: block.blocks_for(self.size),
                 tail: 0,
-            },
+            }
         }
     }
 }

@@ -84,9 +84,10 @@ const BLOCK_BITS: usize = offset_of!(raw::Superblock, block_bits);
 pub(super) fn set_checksum(beginning: &mut [u8]) {
     let block = 1 << beginning[SUPERBLOCK as usize + BLOCK_BITS];
     // A block that ends where the superblock begins, or before, does not have it.
-    let len = match block > SUPERBLOCK as usize {
-        true => block - SUPERBLOCK as usize,
-        false => block,
+    let len = if block > SUPERBLOCK as usize {
+        block - SUPERBLOCK as usize
+    } else {
+        block
     };
     // The format leaves out the inversion at the end.
     let checksum = !crc32c::crc32c(&beginning[SUPERBLOCK as usize..][..len]);

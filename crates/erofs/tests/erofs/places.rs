@@ -85,9 +85,10 @@ fn use_content(tree: &dyn Tree, attr: &Attr) -> Result<(), Error> {
 }
 
 fn node_of(tree: &dyn Tree, path: &Path) -> NodeId {
-    match path == Path::new(ROOT_PATH) {
-        true => NodeId::ROOT,
-        false => resolve(tree, path).unwrap(),
+    if path == Path::new(ROOT_PATH) {
+        NodeId::ROOT
+    } else {
+        resolve(tree, path).unwrap()
     }
 }
 
@@ -115,13 +116,11 @@ fn check(name: &str, image: &[u8]) -> usize {
         for path in &reachable {
             // In the whole tree, as a directory on the way may be damaged.
             let is_usable = is_usable(&tree, node_of(&whole, path));
-            match files.contains(path) {
-                true => assert!(!is_usable, "{name} {range:?}: {path:?}"),
-                false if is_usable => {}
-                false => {
-                    assert!(!is_all, "{name} {range:?}: {path:?}");
-                    unnamed += 1;
-                }
+            if files.contains(path) {
+                assert!(!is_usable, "{name} {range:?}: {path:?}");
+            } else if !is_usable {
+                assert!(!is_all, "{name} {range:?}: {path:?}");
+                unnamed += 1;
             }
         }
     }

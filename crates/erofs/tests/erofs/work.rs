@@ -100,9 +100,12 @@ fn image_of(mut builder: Builder, behind: Vec<u8>, size: u64) -> (ErofsTree, Att
 /// content.
 fn listed(form: Form, extents: usize) -> (ErofsTree, Attr, Vec<u8>) {
     let is_data = |number: &usize| number.is_multiple_of(3);
-    let block = |number: usize| match is_data(&number) {
-        true => [number as u8 | 1; BLOCK as usize],
-        false => [0; BLOCK as usize],
+    let block = |number: usize| {
+        if is_data(&number) {
+            [number as u8 | 1; BLOCK as usize]
+        } else {
+            [0; BLOCK as usize]
+        }
     };
     let lens: Vec<u32> = (0..extents)
         .map(|number| u32::from(is_data(&number)) * BLOCK as u32)
@@ -396,9 +399,10 @@ impl AnyMap {
 
     fn list(random: &mut Random, form: Form, is_right: bool, records: usize, data: u64) -> Self {
         let has_offsets = matches!(form, Form::Offset | Form::WideOffset);
-        let extent = match has_offsets {
-            true => 1 + random.below(BLOCK as usize) as u64,
-            false => BLOCK,
+        let extent = if has_offsets {
+            1 + random.below(BLOCK as usize) as u64
+        } else {
+            BLOCK
         };
         let stored = random.choose(&[BLOCK as u32, LZ4 | CLUSTER as u32]);
         let len = |_| match random.below(10) {
@@ -458,9 +462,10 @@ fn full_index(random: &mut Random, is_right: bool, records: usize, data: u64) ->
         let knows_next = random.coin();
         for number in 1..extent {
             let forward = if knows_next { extent - number } else { 0 };
-            bytes.extend(match is_right || random.below(10) > 0 {
-                true => following(number, forward),
-                false => random.number().to_le_bytes(),
+            bytes.extend(if is_right || random.below(10) > 0 {
+                following(number, forward)
+            } else {
+                random.number().to_le_bytes()
             });
         }
     }

@@ -33,9 +33,10 @@ impl JournalLayout {
         let tag_size = shape.tag_size.bytes();
         let entry_size = (size_of::<u64>() + LAST_BYTES * sectors_per_block + tag_size)
             .next_multiple_of(ENTRY_ALIGNMENT);
-        let room = match shape.journal_mac {
-            true => JOURNAL_CONTENTS - JOURNAL_MAC_PART,
-            false => JOURNAL_CONTENTS,
+        let room = if shape.journal_mac {
+            JOURNAL_CONTENTS - JOURNAL_MAC_PART
+        } else {
+            JOURNAL_CONTENTS
         };
         Self {
             sectors_per_block,

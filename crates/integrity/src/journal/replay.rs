@@ -72,15 +72,16 @@ pub(crate) fn replay(
         })?;
         blocks.flush()?;
     }
-    match matching == ring.sections() && (goes_on || is_empty) {
-        true => Ok(Replayed {
+    if matching == ring.sections() && (goes_on || is_empty) {
+        Ok(Replayed {
             position: end,
             has_entries: !scan.is_empty,
-        }),
-        false => Ok(Replayed {
+        })
+    } else {
+        Ok(Replayed {
             position: clear(ring, oldest.section, scan.last()?.previous().previous())?,
             has_entries: false,
-        }),
+        })
     }
 }
 

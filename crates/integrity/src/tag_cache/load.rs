@@ -56,23 +56,26 @@ impl TagCache {
         piece: &Piece,
         is_sequential: bool,
     ) -> Result<MutexGuard<'a, State>, Error> {
-        let ids = match is_sequential {
-            true => self.loadable(&state, piece.id),
-            false => piece.id..piece.id + 1,
+        let ids = if is_sequential {
+            self.loadable(&state, piece.id)
+        } else {
+            piece.id..piece.id + 1
         };
         self.make_room(&mut state, (ids.end - ids.start) as usize);
         let first = state.chunk(piece.id, &self.layout);
-        let sectors = match is_sequential {
-            true => 0..first.sectors(),
-            false => first.missing(piece.tags.clone(), GRANULE),
+        let sectors = if is_sequential {
+            0..first.sectors()
+        } else {
+            first.missing(piece.tags.clone(), GRANULE)
         };
         let mut loading = Loading::begin(self, &mut state, ids.clone());
         drop(state);
 
         let last_len = self.layout.tags(ids.end - 1) * self.layout.tag_size();
-        let end = match is_sequential {
-            true => self.layout.offset(ids.end - 1) + last_len.next_multiple_of(SECTOR) as u64,
-            false => self.layout.offset(piece.id) + (sectors.end * SECTOR) as u64,
+        let end = if is_sequential {
+            self.layout.offset(ids.end - 1) + last_len.next_multiple_of(SECTOR) as u64
+        } else {
+            self.layout.offset(piece.id) + (sectors.end * SECTOR) as u64
         };
         let start = self.layout.offset(piece.id) + (sectors.start * SECTOR) as u64;
         let mut stored = vec![0; (end - start) as usize];

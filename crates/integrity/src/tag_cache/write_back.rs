@@ -59,9 +59,10 @@ impl TagCache {
     pub(super) fn relieve(&self) -> Result<(), Error> {
         self.write_dirty(Extent::WholeSectors)?;
         let is_full = self.state.lock().dirty.len() > self.max_chunks / 2;
-        match is_full {
-            true => self.write_dirty(Extent::All),
-            false => Ok(()),
+        if is_full {
+            self.write_dirty(Extent::All)
+        } else {
+            Ok(())
         }
     }
 

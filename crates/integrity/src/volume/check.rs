@@ -61,9 +61,10 @@ impl Volume {
                     }
                 }
                 let sectors = chunk(number);
-                match progress((sectors.end - sectors.start) * SECTOR).is_break() {
-                    true => Err(Error::Cancelled),
-                    false => Ok(()),
+                if progress((sectors.end - sectors.start) * SECTOR).is_break() {
+                    Err(Error::Cancelled)
+                } else {
+                    Ok(())
                 }
             },
         );

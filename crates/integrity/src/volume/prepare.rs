@@ -43,12 +43,11 @@ impl Unprepared<'_> {
             Mode::Bitmap if is_dirty => self.resume_bitmap(),
             Mode::Bitmap => self.begin_bitmap(),
             Mode::Journal | Mode::Direct => {
-                let replayed = match is_dirty {
-                    true => self.leave_bitmap()?,
-                    false => {
-                        self.check_recalculation()?;
-                        self.replay(mode == Mode::Journal)?
-                    }
+                let replayed = if is_dirty {
+                    self.leave_bitmap()?
+                } else {
+                    self.check_recalculation()?;
+                    self.replay(mode == Mode::Journal)?
                 };
                 let position = self.superblock.get().recalculation_sector();
                 let recalculation = self.recalculation(position.unwrap_or(self.end()));
@@ -204,9 +203,10 @@ impl Unprepared<'_> {
                 _ => return Ok(()),
             }
         }
-        match tried < LEAST_PROBES {
-            true => Ok(()),
-            false => Err(Usage::NothingMatches.into()),
+        if tried < LEAST_PROBES {
+            Ok(())
+        } else {
+            Err(Usage::NothingMatches.into())
         }
     }
 
@@ -224,9 +224,10 @@ impl Unprepared<'_> {
     }
 
     fn check_may_recalculate(&self) -> Result<(), Error> {
-        match self.may_recalculate {
-            true => Ok(()),
-            false => Err(Unsupported::KeyedRecalculation.into()),
+        if self.may_recalculate {
+            Ok(())
+        } else {
+            Err(Unsupported::KeyedRecalculation.into())
         }
     }
 

@@ -59,16 +59,13 @@ impl Volume {
         let mut data = vec![0; (range.end - range.start) as usize * raw::SECTOR];
         // Discarded blocks stay discarded: a tag computed from their data would bring old contents
         // back.
-        let discarded: Vec<u64> = match self.allows_discards {
-            true => {
-                let bad = self.blocks.read(range.start, &mut data)?;
-                let discarded = bad.iter().filter(|block| block.is_discarded());
-                discarded.map(|block| block.sector).collect()
-            }
-            false => {
-                self.blocks.read_unverified(range.start, &mut data)?;
-                Vec::new()
-            }
+        let discarded: Vec<u64> = if self.allows_discards {
+            let bad = self.blocks.read(range.start, &mut data)?;
+            let discarded = bad.iter().filter(|block| block.is_discarded());
+            discarded.map(|block| block.sector).collect()
+        } else {
+            self.blocks.read_unverified(range.start, &mut data)?;
+            Vec::new()
         };
         let mut tags = self.blocks.tagger.tags(range.start, &data);
         let mark = self.blocks.tagger.discarded(1);

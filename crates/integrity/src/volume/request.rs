@@ -28,9 +28,10 @@ impl Request {
         let last = (end - end % self.block).max(first);
         debug_assert!(start <= first && first <= last && last <= end);
         // Without a whole block, the edges cover the whole range.
-        let whole = match last > first {
-            true => first / SECTOR..last / SECTOR,
-            false => 0..0,
+        let whole = if last > first {
+            first / SECTOR..last / SECTOR
+        } else {
+            0..0
         };
         Split {
             whole,

@@ -484,9 +484,10 @@ impl<'a> Writer<'a> {
             _ => return,
         };
         // After a failed change, any part of it may be stored, and any block may mismatch.
-        let (sectors, stamp) = match self.has_failed {
-            true => (0..0, None),
-            false => (sectors, stamp),
+        let (sectors, stamp) = if self.has_failed {
+            (0..0, None)
+        } else {
+            (sectors, stamp)
         };
         for sector in sectors {
             self.contents[sector - self.number * PART] = stamp;

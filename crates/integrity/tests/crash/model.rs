@@ -28,9 +28,10 @@ pub(crate) fn stamp_of(bytes: &[u8], sector: usize) -> Stamp {
     let stamp = bytes[4..]
         .first_chunk()
         .map_or(GARBAGE, |stamp| Stamp::from_le_bytes(*stamp));
-    match bytes == bytes_of(stamp, sector) {
-        true => stamp,
-        false => GARBAGE,
+    if bytes == bytes_of(stamp, sector) {
+        stamp
+    } else {
+        GARBAGE
     }
 }
 

@@ -115,9 +115,10 @@ fn simulate(copy: &Path, target: &Path, seeds: &Range<u64>) -> Result<Vec<String
     let output = simulation(copy, target, seeds, &arguments);
     let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     let failures = failures(&out, &err);
-    match output.status.success() == failures.is_empty() {
-        true => Ok(failures),
-        false => Err(format!("the tests failed otherwise: {err}")),
+    if output.status.success() == failures.is_empty() {
+        Ok(failures)
+    } else {
+        Err(format!("the tests failed otherwise: {err}"))
     }
 }
 

@@ -42,9 +42,10 @@ impl Run {
                 action => session.perform(action, random),
             }
         }
-        match random.coin() {
-            true => session.close(),
-            false => session.run,
+        if random.coin() {
+            session.close()
+        } else {
+            session.run
         }
     }
 

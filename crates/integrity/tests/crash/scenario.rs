@@ -61,10 +61,11 @@ impl Scenario {
         let areas = DATA_SECTORS >> log2_interleave;
         let area_tags = (u64::from(tag_size) << log2_interleave) / block_size.sectors();
         let tags = areas * area_tags.next_multiple_of(4096) / SECTOR as u64;
-        let sizes = match has_data_device {
+        let sizes = if has_data_device {
             // The kernel requires room for a whole buffer of up to 128 sectors.
-            true => vec![8 + journal + tags.next_multiple_of(128), DATA_SECTORS],
-            false => vec![8 + journal + tags + DATA_SECTORS],
+            vec![8 + journal + tags.next_multiple_of(128), DATA_SECTORS]
+        } else {
+            vec![8 + journal + tags + DATA_SECTORS]
         };
         let options = FormatOptions {
             integrity: Integrity {

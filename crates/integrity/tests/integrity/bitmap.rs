@@ -166,9 +166,10 @@ fn recalculation_continues_where_it_stopped() {
     let mut bytes = 0;
     let result = volume.recalculate(&mut |more| {
         bytes += more;
-        match bytes >= 20 * MB {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if bytes >= 20 * MB {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     });
     assert!(matches!(result, Err(Error::Cancelled)));

@@ -86,9 +86,10 @@ fn cloud_of(text: &str) -> Option<Cloud> {
 fn check_key(key: &str) -> Result<(), ParseObjectNameError> {
     let is_bad = |character: char| character.is_control() || "?#%\\".contains(character);
     let is_bad_component = |component| matches!(component, "" | "." | "..");
-    match key.len() > MAX_KEY || key.contains(is_bad) || key.split('/').any(is_bad_component) {
-        true => Err(ParseObjectNameError::Key),
-        false => Ok(()),
+    if key.len() > MAX_KEY || key.contains(is_bad) || key.split('/').any(is_bad_component) {
+        Err(ParseObjectNameError::Key)
+    } else {
+        Ok(())
     }
 }
 

@@ -134,11 +134,13 @@ impl Access {
     /// A token, from the server that the registry has named.
     fn token(&self, realm: &str, service: Option<&str>) -> Result<HeaderValue, Failure> {
         let realm: Uri = realm.parse().map_err(|_| Error::BadRealm)?;
-        let credential = match self.host.trusts(&realm) {
-            true => self.files.find(&self.host, self.patience)?,
+        let credential = if self.host.trusts(&realm) {
+            self.files.find(&self.host, self.patience)?
+        } else if !self.host.is_private() {
             // The registry is not spoken to in private, so that its tokens need not be, either.
-            false if !self.host.is_private() => None,
-            false => return Err(Error::BadRealm.into()),
+            None
+        } else {
+            return Err(Error::BadRealm.into());
         };
         let mut answer = self.ask(&realm, service, credential.as_ref())?;
         match answer.status().as_u16() {

@@ -180,12 +180,13 @@ fn is_absent(error: &io::Error) -> bool {
 
 /// What a registry is called in these files.
 fn names(host: &Host) -> Vec<String> {
-    match host.is_docker_hub() {
-        true => vec![
+    if host.is_docker_hub() {
+        vec![
             "https://index.docker.io/v1/".to_owned(),
             "docker.io".to_owned(),
-        ],
-        false => vec![host.to_string()],
+        ]
+    } else {
+        vec![host.to_string()]
     }
 }
 

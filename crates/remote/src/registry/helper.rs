@@ -86,13 +86,13 @@ fn run(
     }
     let ended = helper.wait();
     let answer = answered?;
-    match ended.map_err(|_| HelperError::NotRun)?.success() {
-        true => {
-            let answer = serde_json::from_slice::<Answer>(&answer);
-            Ok(Some(answer.map_err(|_| HelperError::Nonsense)?.into()))
-        }
-        false if String::from_utf8_lossy(&answer).contains(NOT_FOUND) => Ok(None),
-        false => Err(HelperError::Failed),
+    if ended.map_err(|_| HelperError::NotRun)?.success() {
+        let answer = serde_json::from_slice::<Answer>(&answer);
+        Ok(Some(answer.map_err(|_| HelperError::Nonsense)?.into()))
+    } else if String::from_utf8_lossy(&answer).contains(NOT_FOUND) {
+        Ok(None)
+    } else {
+        Err(HelperError::Failed)
     }
 }
 

@@ -19,9 +19,10 @@ impl Host {
     /// `HOST` or `HOST:PORT`. It is spoken to without encryption if it is this machine, or if `plain_http`
     /// says so.
     pub(crate) fn new(name: &str, plain_http: bool) -> Self {
-        let scheme = match plain_http || is_loopback(name) {
-            true => "http",
-            false => "https",
+        let scheme = if plain_http || is_loopback(name) {
+            "http"
+        } else {
+            "https"
         };
         let name = name.to_owned();
         Self { name, scheme }
@@ -60,9 +61,10 @@ impl Host {
     }
 
     fn address(&self) -> &str {
-        match self.is_docker_hub() {
-            true => DOCKER_HUB,
-            false => &self.name,
+        if self.is_docker_hub() {
+            DOCKER_HUB
+        } else {
+            &self.name
         }
     }
 }

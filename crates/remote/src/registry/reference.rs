@@ -111,9 +111,10 @@ impl Reference {
     /// The repository's name in the registry's protocol.
     pub(super) fn repository(&self, host: &Host) -> String {
         let name = &self.repository;
-        match host.is_docker_hub() && !name.contains('/') {
-            true => format!("library/{name}"),
-            false => name.clone(),
+        if host.is_docker_hub() && !name.contains('/') {
+            format!("library/{name}")
+        } else {
+            name.clone()
         }
     }
 }

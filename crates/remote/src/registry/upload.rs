@@ -82,10 +82,11 @@ impl Repository {
             let request = with_body(request, authorization, SendBody::from_reader(&mut *content))?;
             self.run_here(request, Within::Answer(STORING))
         };
-        let answer = match self.host.has(&place) {
-            true => self.access.send(put)?,
+        let answer = if self.host.has(&place) {
+            self.access.send(put)?
+        } else {
             // Another server: it is not told who asks.
-            false => put(None)?,
+            put(None)?
         };
         expect(201, &answer)
     }
@@ -107,9 +108,10 @@ impl Repository {
     /// A URL that the registry has named: a path on it, or a whole URL that is no less private.
     fn resolve(&self, place: &str) -> Option<Uri> {
         let is_path = place.starts_with('/') && !place.starts_with("//");
-        let place: Uri = match is_path {
-            true => self.host.url(place).parse().ok()?,
-            false => place.parse().ok()?,
+        let place: Uri = if is_path {
+            self.host.url(place).parse().ok()?
+        } else {
+            place.parse().ok()?
         };
         let host = &self.host;
         let is_good = host.has(&place) || host.trusts(&place) || !host.is_private();

@@ -201,18 +201,14 @@ fn a_token_that_expires_is_renewed_once_for_all() {
 fn all_that_wait_for_an_attempt_share_its_failure() {
     const ASKING: usize = 8;
     let all_are_refused = Barrier::new(ASKING);
-    let server =
-        RegistryServer::start(
-            RegistryLogin::Token(None),
-            None,
-            move |_, asked, right| match asked.path.starts_with("/token") {
-                true => right.only_status(404),
-                false => {
-                    all_are_refused.wait();
-                    right
-                }
-            },
-        );
+    let server = RegistryServer::start(RegistryLogin::Token(None), None, move |_, asked, right| {
+        if asked.path.starts_with("/token") {
+            right.only_status(404)
+        } else {
+            all_are_refused.wait();
+            right
+        }
+    });
     let repository = Login::none().repository(&server, patient());
     thread::scope(|scope| {
         for _ in 0..ASKING {
@@ -469,10 +465,11 @@ fn a_busy_registry_is_asked_again() {
 fn a_registry_that_wants_to_be_left_alone_is() {
     for (path, requests) in [("/v2/", 1), ("/token", 2)] {
         let script = move |_, request: &HttpRequest, right: HttpAnswer| {
-            match request.path.starts_with(path) && right.status == 200 {
+            if request.path.starts_with(path) && right.status == 200 {
                 // Far more than fit into the deadline.
-                true => right.only_status(429).with("retry-after", 100_000),
-                false => right,
+                right.only_status(429).with("retry-after", 100_000)
+            } else {
+                right
             }
         };
         let login = match path {
@@ -508,10 +505,12 @@ fn tokens_from_nonsense_are_refused() {
         ),
     ];
     for (change, expected) in cases {
-        let script = move |_, request: &HttpRequest, right| match request.path.starts_with("/token")
-        {
-            true => change(right),
-            false => right,
+        let script = move |_, request: &HttpRequest, right| {
+            if request.path.starts_with("/token") {
+                change(right)
+            } else {
+                right
+            }
         };
         let server = RegistryServer::start(RegistryLogin::Token(None), None, script);
         fill(&server);
@@ -528,18 +527,15 @@ fn with_body(mut answer: HttpAnswer, body: &[u8]) -> HttpAnswer {
 
 #[test]
 fn a_token_that_is_not_accepted_does_not_make_a_loop() {
-    let server =
-        RegistryServer::start(RegistryLogin::None, None, |_, request, right| match request
-            .path
-            .starts_with("/token")
-        {
-            true => HttpAnswer::of(br#"{"access_token": "1"}"#, request),
-            false => {
-                let host = request.header("host").unwrap();
-                let challenge = format!("Bearer realm=\"http://{host}/token\"");
-                right.only_status(401).with("www-authenticate", challenge)
-            }
-        });
+    let server = RegistryServer::start(RegistryLogin::None, None, |_, request, right| {
+        if request.path.starts_with("/token") {
+            HttpAnswer::of(br#"{"access_token": "1"}"#, request)
+        } else {
+            let host = request.header("host").unwrap();
+            let challenge = format!("Bearer realm=\"http://{host}/token\"");
+            right.only_status(401).with("www-authenticate", challenge)
+        }
+    });
     let repository = Login::none().repository(&server, patient());
     for _ in 0..2 {
         let error = repository.manifest(&image(&server)).unwrap_err();

@@ -56,16 +56,20 @@ fn emit_header<W: Write>(
     let here = item.place;
     let is_root = entry.id() == EntryId::ROOT;
     let is_link = !entry.is_first_name();
-    let mode = match is_link {
-        true => HARD_LINK,
-        false => mode_bits(item.kind, item.executable),
+    let mode = if is_link {
+        HARD_LINK
+    } else {
+        mode_bits(item.kind, item.executable)
     };
     let next = tree.header(entry.next_sibling());
-    let (next, spec) = match item.is_directory() {
-        _ if is_link => (next, tree.header(Some(tree.target(entry)))),
-        true if is_root => (here.body, here.header),
-        true => (next, here.body),
-        false => (next, item.kind.device()),
+    let (next, spec) = if is_link {
+        (next, tree.header(Some(tree.target(entry))))
+    } else if is_root {
+        (here.body, here.header)
+    } else if item.is_directory() {
+        (next, here.body)
+    } else {
+        (next, item.kind.device())
     };
     let size = if is_link { 0 } else { item.data_len };
     sink.add(&header::encode(

@@ -12,9 +12,12 @@ use crate::NodeKind;
 pub(super) fn losses(tree: &Tree) -> Losses {
     let mut losses = Losses::default();
     for (entry, item) in tree.iter().filter(|(entry, _)| entry.is_first_name()) {
-        let path = || match tree.source.root().id() == entry.id() {
-            true => ".".into(),
-            false => entry.path_inside(),
+        let path = || {
+            if tree.source.root().id() == entry.id() {
+                ".".into()
+            } else {
+                entry.path_inside()
+            }
         };
         inspect(entry, item, &mut |loss, detail| {
             losses.add(loss, path, detail);

@@ -48,9 +48,10 @@ pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, Error
 fn place(entry: Entry<'_>, item: &Item, start: u32, block: u64) -> Option<(Place, u32)> {
     let header_len = u64::try_from(header_len(name_in_header(entry).len())).ok()?;
     // A hard link is a header alone.
-    let data_len = match entry.is_first_name() {
-        true => u64::from(item.data_len),
-        false => 0,
+    let data_len = if entry.is_first_name() {
+        u64::from(item.data_len)
+    } else {
+        0
     };
     let mut body = u64::from(start).checked_add(header_len)?;
     if item.kind == NodeKind::File && data_len >= block {

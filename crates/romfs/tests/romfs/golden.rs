@@ -93,9 +93,10 @@ fn a_walk_ends_where_its_visitor_wants() {
     let mut visited = Vec::new();
     let result = romfs.walk(|path, _| {
         visited.push(path.to_owned());
-        match path.ends_with("b") {
-            true => Err(Error::NotASymlink(romfs.root())),
-            false => Ok(()),
+        if path.ends_with("b") {
+            Err(Error::NotASymlink(romfs.root()))
+        } else {
+            Ok(())
         }
     });
     assert!(matches!(result, Err(Error::NotASymlink(_))));

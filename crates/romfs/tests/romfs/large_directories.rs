@@ -54,9 +54,10 @@ fn list_in_parts(tree: &dyn Tree) -> Vec<OsString> {
         tree.list(NodeId::ROOT, from, &mut |entry, next| {
             names.push(entry.name.to_owned());
             from = next;
-            match names.len() < begin + PART {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if names.len() < begin + PART {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         })
         .unwrap();

@@ -15,9 +15,10 @@ pub(super) fn names_below<'p>(
 ) -> Result<Vec<&'p [u8]>, Refusal> {
     let mut all = names(directory)?;
     all.extend(names(path)?);
-    match all.len() > MAX_DEPTH {
-        true => Err(Limit::Depth.into()),
-        false => Ok(all),
+    if all.len() > MAX_DEPTH {
+        Err(Limit::Depth.into())
+    } else {
+        Ok(all)
     }
 }
 

@@ -24,12 +24,13 @@ impl OpenFiles {
     /// `EMFILE` if the user has used up their share.
     pub(super) fn open_for(self: &Arc<Self>, uid: u32) -> Result<OpenFor, Errno> {
         let mut shares = self.0.lock();
-        match shares.take(uid, 1) {
-            true => Ok(OpenFor {
+        if shares.take(uid, 1) {
+            Ok(OpenFor {
                 uid,
                 files: Arc::clone(self),
-            }),
-            false => Err(Errno::MFILE),
+            })
+        } else {
+            Err(Errno::MFILE)
         }
     }
 }

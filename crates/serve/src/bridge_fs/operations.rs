@@ -199,9 +199,10 @@ impl FileSystem for BridgeFs {
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
         let open = self.files.get(write.handle)?;
         let flags = write_flags(&write);
-        let written = match write.mapped {
-            true => open.file.write_mapped(data, write.offset, flags)?,
-            false => open.file.write(data, write.offset, flags)?,
+        let written = if write.mapped {
+            open.file.write_mapped(data, write.offset, flags)?
+        } else {
+            open.file.write(data, write.offset, flags)?
         };
         Ok(written as u32)
     }
@@ -351,9 +352,10 @@ impl BridgeFs {
     /// # Errors
     /// `ENOSYS` if the mount has no extended attributes: after it the kernel sends no more such requests.
     fn has_xattrs(&self) -> Result<(), Errno> {
-        match self.options.no_xattr {
-            true => Err(Errno::NOSYS),
-            false => Ok(()),
+        if self.options.no_xattr {
+            Err(Errno::NOSYS)
+        } else {
+            Ok(())
         }
     }
 }

@@ -53,9 +53,10 @@ pub(super) fn write_flags(write: &Write) -> ReadWriteFlags {
         Durability::Data => ReadWriteFlags::DSYNC,
         Durability::DataAndAttributes => ReadWriteFlags::SYNC,
     };
-    let append = match write.append {
-        true => ReadWriteFlags::APPEND,
-        false => ReadWriteFlags::empty(),
+    let append = if write.append {
+        ReadWriteFlags::APPEND
+    } else {
+        ReadWriteFlags::empty()
     };
     append | durability
 }

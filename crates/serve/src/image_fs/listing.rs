@@ -44,8 +44,9 @@ pub(super) fn name<'n>(entry: &DirEntry<'n>, next: Cursor) -> Name<'n> {
 
 /// Continues a listing as long as there is room.
 pub(super) fn continue_if(has_room: bool) -> ControlFlow<()> {
-    match has_room {
-        true => ControlFlow::Continue(()),
-        false => ControlFlow::Break(()),
+    if has_room {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
     }
 }

@@ -65,9 +65,10 @@ impl Owners {
 /// What a umask is subtracted from.
 fn full_permissions(attr: &Attr) -> Permissions {
     let is_executable = attr.permissions.bits() & 0o111 != 0;
-    match attr.is_directory() || is_executable {
-        true => Permissions::new(0o777),
-        false => Permissions::new(0o666),
+    if attr.is_directory() || is_executable {
+        Permissions::new(0o777)
+    } else {
+        Permissions::new(0o666)
     }
 }
 

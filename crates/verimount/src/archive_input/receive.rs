@@ -149,9 +149,10 @@ mod tests {
         let mut calls = 0;
         let mut watch = |_| {
             calls += 1;
-            match calls == ends {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if calls == ends {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         };
         let copy = tempfile::tempfile().unwrap();

@@ -24,13 +24,14 @@ pub(super) fn examine(cache: Option<&Path>) -> Vec<Diagnosis> {
 
 fn clock() -> Diagnosis {
     const ABOUT: &str = "clock";
-    match SystemTime::now() < SystemTime::UNIX_EPOCH + BEFORE_RELEASE {
-        true => Diagnosis::limited(
+    if SystemTime::now() < SystemTime::UNIX_EPOCH + BEFORE_RELEASE {
+        Diagnosis::limited(
             ABOUT,
             "it shows a time before the release of this program: certificates of servers seem not to be valid yet",
             "timedatectl set-ntp true",
-        ),
-        false => Diagnosis::good(ABOUT, "it shows a time after the release of this program"),
+        )
+    } else {
+        Diagnosis::good(ABOUT, "it shows a time after the release of this program")
     }
 }
 
@@ -41,12 +42,13 @@ fn space(cache: &Path) -> Option<Diagnosis> {
     let found = statvfs(there).ok()?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let text = format!("{}: {} MiB free", printable(cache), free >> 20);
-    Some(match free < LEAST_SPACE {
-        true => Diagnosis::limited(
+    Some(if free < LEAST_SPACE {
+        Diagnosis::limited(
             ABOUT,
             text,
             "verimount cache clear; or --cache DIR on another disk",
-        ),
-        false => Diagnosis::good(ABOUT, text),
+        )
+    } else {
+        Diagnosis::good(ABOUT, text)
     })
 }

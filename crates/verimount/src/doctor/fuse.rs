@@ -56,21 +56,23 @@ fn helper() -> Diagnosis {
     const INSTALL: &str = "apt install fuse3";
     let Some(program) = find_fusermount() else {
         let found = "not installed: only root can mount";
-        return match geteuid().is_root() {
-            true => Diagnosis::limited(ABOUT, found, INSTALL),
-            false => Diagnosis::missing(ABOUT, found, INSTALL),
+        return if geteuid().is_root() {
+            Diagnosis::limited(ABOUT, found, INSTALL)
+        } else {
+            Diagnosis::missing(ABOUT, found, INSTALL)
         };
     };
     let shown = printable(&program).to_string();
     let is_root =
         fs::metadata(&program).is_ok_and(|file| file.uid() == 0 && file.mode() & 0o4000 != 0);
-    match is_root {
-        true => Diagnosis::good(ABOUT, shown),
-        false => Diagnosis::limited(
+    if is_root {
+        Diagnosis::good(ABOUT, shown)
+    } else {
+        Diagnosis::limited(
             ABOUT,
             format!("{shown} does not run as root: it mounts for nobody else"),
             format!("chown root {shown} && chmod u+s {shown}"),
-        ),
+        )
     }
 }
 
@@ -90,16 +92,17 @@ fn mount_table() -> Option<Diagnosis> {
 fn allow_other() -> Diagnosis {
     const ABOUT: &str = "--allow-other";
     let settings = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
-    match settings
+    if settings
         .lines()
         .any(|line| line.trim() == "user_allow_other")
     {
-        true => Diagnosis::good(ABOUT, "allowed to ordinary users"),
-        false => Diagnosis::limited(
+        Diagnosis::good(ABOUT, "allowed to ordinary users")
+    } else {
+        Diagnosis::limited(
             ABOUT,
             "only root may let other users into a mount",
             "as root: echo user_allow_other >> /etc/fuse.conf",
-        ),
+        )
     }
 }
 
@@ -113,19 +116,20 @@ fn read_ahead() -> Diagnosis {
 
 fn passthrough() -> Diagnosis {
     const ABOUT: &str = "passthrough";
-    match since(PASSTHROUGH) {
-        true => Diagnosis::good(
+    if since(PASSTHROUGH) {
+        Diagnosis::good(
             ABOUT,
             "bridges can pass files through, and images can keep files resident",
-        ),
-        false => Diagnosis::limited(
+        )
+    } else {
+        Diagnosis::limited(
             ABOUT,
             format!(
                 "Linux {}: bridges relay all reads and writes, and no files are kept resident",
                 release()
             ),
             format!("Linux {}.{} or later", PASSTHROUGH.0, PASSTHROUGH.1),
-        ),
+        )
     }
 }
 
@@ -134,13 +138,14 @@ fn huge_pages() -> Option<Diagnosis> {
     const ABOUT: &str = "huge pages";
     const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     let setting = fs::read_to_string(SWITCH).ok()?;
-    Some(match setting.contains("[deny]") {
-        false => Diagnosis::good(ABOUT, "resident files have them"),
-        true => Diagnosis::limited(
+    Some(if setting.contains("[deny]") {
+        Diagnosis::limited(
             ABOUT,
             "denied to files in memory: resident files are mapped more slowly",
             format!("echo never > {SWITCH}, which leaves it to each mount"),
-        ),
+        )
+    } else {
+        Diagnosis::good(ABOUT, "resident files have them")
     })
 }
 

@@ -30,13 +30,14 @@ fn hashing() -> Option<Diagnosis> {
     const ABOUT: &str = "SHA-256";
     let features = fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut features = features.split_whitespace();
-    Some(match features.any(|feature| SHA256.contains(&feature)) {
-        true => Diagnosis::good(ABOUT, "the processor has instructions for it"),
-        false => Diagnosis::limited(
+    Some(if features.any(|feature| SHA256.contains(&feature)) {
+        Diagnosis::good(ABOUT, "the processor has instructions for it")
+    } else {
+        Diagnosis::limited(
             ABOUT,
             "the processor has no instructions for it: verifying takes several times as long",
             "a processor with SHA extensions; in a virtual machine, the host's processor model",
-        ),
+        )
     })
 }
 
@@ -48,13 +49,17 @@ fn idle_processors() -> Option<Diagnosis> {
         .ok()?
         .contains(" hypervisor");
     let waits: u64 = setting.trim().parse().ok()?;
-    is_guest.then(|| match waits >= HALT_POLL {
-        true => Diagnosis::good(ABOUT, "they wait for work before they halt"),
-        false => Diagnosis::limited(
+    if !is_guest {
+        return None;
+    }
+    Some(if waits >= HALT_POLL {
+        Diagnosis::good(ABOUT, "they wait for work before they halt")
+    } else {
+        Diagnosis::limited(
             ABOUT,
             "a virtual machine: an idle processor halts at once, and each request waits until the host wakes it",
             format!("echo {HALT_POLL} > {HALT_POLL_SETTING}; or the option --awake"),
-        ),
+        )
     })
 }
 
@@ -92,12 +97,13 @@ fn memory() -> Option<Diagnosis> {
 fn open_files() -> Option<Diagnosis> {
     const ABOUT: &str = "open files";
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    Some(match limit < LEAST_FILES {
-        true => Diagnosis::limited(
+    Some(if limit < LEAST_FILES {
+        Diagnosis::limited(
             ABOUT,
             format!("a process may have {limit}"),
             format!("ulimit -n {LEAST_FILES}, or LimitNOFILE= of the service"),
-        ),
-        false => Diagnosis::good(ABOUT, "enough"),
+        )
+    } else {
+        Diagnosis::good(ABOUT, "enough")
     })
 }

@@ -51,9 +51,10 @@ impl Directories {
     /// has access to it and to all directories in it.
     pub(super) fn open(target: &Path, private: bool) -> Result<Self, Error> {
         let io = |error: io::Error| Error::io(target, error);
-        let mode = match private {
-            true => Mode::RWXU,
-            false => Mode::RWXU | Mode::RWXG | Mode::RWXO,
+        let mode = if private {
+            Mode::RWXU
+        } else {
+            Mode::RWXU | Mode::RWXG | Mode::RWXO
         };
         match mkdir(target, mode) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -122,9 +123,10 @@ impl Directories {
         for name in self.names(index) {
             directory = open_in(&directory, name)?;
         }
-        match id(&directory)? == self.made[index.0].id {
-            true => Ok(directory),
-            false => Err(was_replaced()),
+        if id(&directory)? == self.made[index.0].id {
+            Ok(directory)
+        } else {
+            Err(was_replaced())
         }
     }
 

@@ -60,9 +60,10 @@ impl NewFile {
     ) -> io::Result<Self> {
         let found = Self::place(directory, name)?;
         let metadata = found.metadata()?;
-        match metadata.mode() & TYPE == file_type.mode_bits() && metadata.nlink() == 1 {
-            true => Ok(found),
-            false => Err(was_replaced()),
+        if metadata.mode() & TYPE == file_type.mode_bits() && metadata.nlink() == 1 {
+            Ok(found)
+        } else {
+            Err(was_replaced())
         }
     }
 

@@ -26,12 +26,14 @@ impl FarLocation {
         if Reference::is_meant(text) {
             return parsed(text).map(|name| Self::Registry(RegistryImage::new(name)));
         }
-        match begins_with(text, "http") {
-            true => parsed(text).map(Self::Url),
-            false if cfg!(feature = "clouds") => parsed(text).map(Self::Object),
-            false => Err(LocationError(
+        if begins_with(text, "http") {
+            parsed(text).map(Self::Url)
+        } else if cfg!(feature = "clouds") {
+            parsed(text).map(Self::Object)
+        } else {
+            Err(LocationError(
                 "this program was built without support for object stores".to_owned(),
-            )),
+            ))
         }
     }
 

@@ -199,15 +199,12 @@ impl Places<'_> {
                 .hash_offset(open.hash_offset);
             Ok((Place::new(data.location()?, &options), options))
         };
-        let (shared, unshared) = match open.like.is_empty() {
-            true => {
-                data.fetch_all(&from, watch)?;
-                (0, Vec::new())
-            }
-            false => {
-                let places = (self.there, &here()?.0);
-                share(&data, &from, places, self.accepted, open, watch)?
-            }
+        let (shared, unshared) = if open.like.is_empty() {
+            data.fetch_all(&from, watch)?;
+            (0, Vec::new())
+        } else {
+            let places = (self.there, &here()?.0);
+            share(&data, &from, places, self.accepted, open, watch)?
         };
         for (fetched, from) in seal.iter().zip(&seal_from).chain([(&data, &from)]) {
             fetched.check(from)?;

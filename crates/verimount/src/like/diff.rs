@@ -173,9 +173,10 @@ impl Difference {
                 Ok(_) => {}
                 Err(error) => drop(self.unnamed.get_or_insert(error)),
             }
-            match changed.files.len() < MOST_FILES {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if changed.files.len() < MOST_FILES {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         });
         self.names_all = changed.files.len() < MOST_FILES;

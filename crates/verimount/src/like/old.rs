@@ -160,9 +160,10 @@ impl<'a> Gathering<'a> {
             IndexError::Tree(error) => Error::read(location, error),
             IndexError::Room(error) => Error::io(self.builder.folder(), error),
         };
-        Err(match self.builder.count() > before {
-            true => UnsharedReason::UsablePartly(error),
-            false => UnsharedReason::Unusable(error),
+        Err(if self.builder.count() > before {
+            UnsharedReason::UsablePartly(error)
+        } else {
+            UnsharedReason::Unusable(error)
         })
     }
 
@@ -250,9 +251,10 @@ impl Olds {
         let mut next = None;
         let digests = digests.chunks_exact(self.function.digest_size());
         for (block, digest) in blocks.zip(digests) {
-            let old = match is_wanted(block) {
-                true => self.index.find(digest).map(OldBlock),
-                false => None,
+            let old = if is_wanted(block) {
+                self.index.find(digest).map(OldBlock)
+            } else {
+                None
             };
             match parts.last_mut() {
                 Some(last) if old == next => last.blocks.end = block + 1,

@@ -56,9 +56,10 @@ impl Runs {
         }
         let mut merged = Self::default();
         for (number, run) in self.iter().enumerate() {
-            match number > 0 && is_closed[number - 1] {
-                true => merged.extend_to(run.end),
-                false => merged.0.push(run),
+            if number > 0 && is_closed[number - 1] {
+                merged.extend_to(run.end)
+            } else {
+                merged.0.push(run)
             }
         }
         merged

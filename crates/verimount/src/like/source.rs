@@ -201,12 +201,11 @@ impl ReadAt for Like {
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
         check_range(offset, buf.len(), self.size())?;
-        match buf.is_empty() {
-            true => Ok(()),
-            false => {
-                let bytes = offset..offset + buf.len() as u64;
-                self.shared.read(buf, bytes)
-            }
+        if buf.is_empty() {
+            Ok(())
+        } else {
+            let bytes = offset..offset + buf.len() as u64;
+            self.shared.read(buf, bytes)
         }
     }
 

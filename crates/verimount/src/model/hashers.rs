@@ -124,9 +124,12 @@ impl Hashers {
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
         work: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<T, Error>,
     ) -> Result<Result<T, Difference>, Error> {
-        let worked = work(&mut |bytes| match self.has_failed() {
-            true => ControlFlow::Break(()),
-            false => progress(bytes),
+        let worked = work(&mut |bytes| {
+            if self.has_failed() {
+                ControlFlow::Break(())
+            } else {
+                progress(bytes)
+            }
         });
         if worked.is_err() && !self.has_failed() {
             return worked.map(Ok);

@@ -100,9 +100,10 @@ fn open(files: &VolumeFiles, options: &CheckOptions) -> Result<Volume, Error> {
             open_in(Mode::ReadOnly, files, &devices, options)
         }
         devices => {
-            let mode = match superblock.has_dirty_bitmap() {
-                true => Mode::Bitmap,
-                false => Mode::Direct,
+            let mode = if superblock.has_dirty_bitmap() {
+                Mode::Bitmap
+            } else {
+                Mode::Direct
             };
             open_in(mode, files, &devices?, options)
         }

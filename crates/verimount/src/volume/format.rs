@@ -127,9 +127,10 @@ fn new_file_size(files: &VolumeFiles, new: &NewVolume) -> Result<Option<NonZeroU
 fn new_file(path: &Path, size: NonZeroU64, is_preallocated: bool) -> Result<OutputFile, Error> {
     let new = || {
         let file = OutputFile::new(path, 0o666)?;
-        match is_preallocated {
-            true => preallocate(file.file(), size)?,
-            false => file.file().set_len(size.get())?,
+        if is_preallocated {
+            preallocate(file.file(), size)?
+        } else {
+            file.file().set_len(size.get())?
         }
         Ok(file)
     };
@@ -152,8 +153,9 @@ fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<(), Error> {
     let mut beginning = vec![0; device.size().min(LOOKED_AT) as usize];
     let read = device.read_exact_at(&mut beginning, 0);
     read.map_err(|error| Error::volume(path, error.into()))?;
-    match beginning.iter().all(|&byte| byte == 0) {
-        true => Ok(()),
-        false => Err(Fault::WouldReplace(Precious::Bytes).at(path)),
+    if beginning.iter().all(|&byte| byte == 0) {
+        Ok(())
+    } else {
+        Err(Fault::WouldReplace(Precious::Bytes).at(path))
     }
 }

@@ -120,9 +120,10 @@ impl Trial<'_> {
         self.ended(since);
         let opened = opened.inspect_err(|_| self.figures.not_opened += 1)?;
         self.figures.opened += 1;
-        let opened = match self.random.coin() {
-            true => opened.read_ahead(),
-            false => opened,
+        let opened = if self.random.coin() {
+            opened.read_ahead()
+        } else {
+            opened
         };
         let what = [Prefetch::None, Prefetch::Metadata, Prefetch::All];
         let what = self.random.choose(&what);

@@ -175,9 +175,10 @@ fn asked_for_with(pair: &Pair, digest: [u8; 32]) -> Vec<Option<Range<u64>>> {
     let has_lied = AtomicBool::new(false);
     let server = HttpServer::start(right, move |_, request, answer| {
         let has_leaf = |range: &Range<u64>| range.contains(&(leaf as u64));
-        match request.range.as_ref().is_some_and(has_leaf) && !has_lied.swap(true, SeqCst) {
-            true => HttpAnswer::of(&wrong, request),
-            false => answer,
+        if request.range.as_ref().is_some_and(has_leaf) && !has_lied.swap(true, SeqCst) {
+            HttpAnswer::of(&wrong, request)
+        } else {
+            answer
         }
     });
     let options = pair.options().like(pair.old());

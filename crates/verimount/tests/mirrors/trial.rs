@@ -57,9 +57,10 @@ impl<'a> Trial<'a> {
         let mut random = Random::new(seed);
         let folder = tempfile::tempdir().unwrap();
         let count = 1 + random.below(3);
-        let kept: Vec<usize> = match random.coin() {
-            true => vec![random.below(count)],
-            false => (0..count).collect(),
+        let kept: Vec<usize> = if random.coin() {
+            vec![random.below(count)]
+        } else {
+            (0..count).collect()
         };
         let places = (0..count).map(|number| match random.below(8) {
             0 if !kept.contains(&number) => Place::Nowhere,
@@ -206,9 +207,10 @@ impl<'a> Trial<'a> {
 
     fn fall_ill(&mut self) {
         for place in 0..self.places.len() {
-            let health = match self.is_keeper(place) {
-                true => self.random.choose(&Health::GOOD),
-                false => self.random.choose(&Health::ALL),
+            let health = if self.is_keeper(place) {
+                self.random.choose(&Health::GOOD)
+            } else {
+                self.random.choose(&Health::ALL)
             };
             self.places[place].set_health(health);
             if !self.is_keeper(place) && self.random.below(8) == 0 {

@@ -231,9 +231,10 @@ impl Model {
         let number = self.random.below(self.stored.len());
         let place = self.random.choose(&PLACES);
         let found = self.found(number, place);
-        let trust = match self.random.coin() {
-            true => Trust::named(),
-            false => self.trust(number),
+        let trust = if self.random.coin() {
+            Trust::named()
+        } else {
+            self.trust(number)
         };
         let stored = self.stored[number].clone();
         let Some(name) = self.names[number].clone() else {
@@ -282,9 +283,10 @@ impl Model {
         let options = OpenOptions::new()
             .sidecar(sidecar)
             .hash_offset(found.hash_offset);
-        match self.random.below(4) > 0 {
-            true => options.cache(self.random_cache()),
-            false => options,
+        if self.random.below(4) > 0 {
+            options.cache(self.random_cache())
+        } else {
+            options
         }
     }
 
@@ -358,9 +360,10 @@ impl Model {
         let mut pins = Pins::default();
         match self.stored[number].known.clone() {
             Known::Root { root, blocks } => {
-                pins.root_hash = Some(match self.random.coin() {
-                    true => root.with_data_blocks(blocks),
-                    false => root,
+                pins.root_hash = Some(if self.random.coin() {
+                    root.with_data_blocks(blocks)
+                } else {
+                    root
                 });
             }
             Known::Digest(digest) => {

@@ -28,9 +28,10 @@ impl Mirror {
         let of_script = now.clone();
         let server = HttpServer::start(Vec::new(), move |number, request, _| {
             let (stored, version) = &*of_script.lock().unwrap();
-            let content = match request.path.ends_with(".verity") {
-                true => stored.sidecar.as_ref(),
-                false => Some(&stored.file),
+            let content = if request.path.ends_with(".verity") {
+                stored.sidecar.as_ref()
+            } else {
+                Some(&stored.file)
             };
             match content {
                 None => HttpAnswer::of(&[], request).only_status(404),

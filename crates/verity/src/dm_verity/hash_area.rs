@@ -46,9 +46,10 @@ impl HashArea {
         }
         let area = Self::open_beside(file.clone(), file, offset)?;
         let data_size = area.geometry().data_size();
-        match data_size <= offset {
-            true => Ok(area),
-            false => Err(Corruption::Overlap { offset, data_size }.into()),
+        if data_size <= offset {
+            Ok(area)
+        } else {
+            Err(Corruption::Overlap { offset, data_size }.into())
         }
     }
 

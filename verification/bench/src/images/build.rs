@@ -67,9 +67,10 @@ fn times(lab: &Lab, report: &mut Report, mkfs: &Path, tree: &Path, what: &str) -
     report.times(&title, &samples, Compare::Time)?;
     for kind in all() {
         let [ours, theirs] = [OURS, THEIRS].map(|subject| kind.variant(subject));
-        let most = match kind.name == Compression::STORED.name {
-            true => TIME,
-            false => TIME_COMPRESSED,
+        let most = if kind.name == Compression::STORED.name {
+            TIME
+        } else {
+            TIME_COMPRESSED
         };
         let text = format!("build, {ours}: time / {THEIRS}");
         let times = samples.ratio(&ours, &theirs)?;

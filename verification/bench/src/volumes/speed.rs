@@ -143,9 +143,10 @@ impl Job {
     }
 
     fn describe(&self) -> String {
-        let way = match self.is_read {
-            true => "cold",
-            false => "with fsync at the end",
+        let way = if self.is_read {
+            "cold"
+        } else {
+            "with fsync at the end"
         };
         match self.pattern {
             Pattern::Sequential => format!("{} of 64 KiB, {way}", self.name),

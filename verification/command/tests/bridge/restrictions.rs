@@ -18,14 +18,11 @@ fn restrictions_of_an_ordinary_users_bridge() {
     mounted.unmount();
     mount_remount(&src, MountFlags::NOSYMFOLLOW, "").unwrap();
     let ended = verimount_as(&user, crate::args!["bridge", &src, &mnt]);
-    match ended.status.success() {
-        true => {
-            let mut read = user.program(Path::new("cat"));
-            let read = read.arg(mnt.join("link")).output().unwrap();
-            assert!(!read.status.success(), "{read:?}");
-        }
-        false => {
-            ended.fails_saying("the source is mounted with nosymfollow, which this fusermount3");
-        }
+    if ended.status.success() {
+        let mut read = user.program(Path::new("cat"));
+        let read = read.arg(mnt.join("link")).output().unwrap();
+        assert!(!read.status.success(), "{read:?}");
+    } else {
+        ended.fails_saying("the source is mounted with nosymfollow, which this fusermount3");
     }
 }

@@ -215,9 +215,10 @@ fn token_server(folder: &Path) -> Option<HttpServer> {
     let token = format!("{signed}.{}", encoded(&signature));
     let answer = format!(r#"{{"token": "{token}"}}"#);
     Some(HttpServer::start(answer, |_, request, right| {
-        match request.header("authorization") == Some(&*format!("Basic {ME}")) {
-            true => right,
-            false => right.only_status(401),
+        if request.header("authorization") == Some(&*format!("Basic {ME}")) {
+            right
+        } else {
+            right.only_status(401)
         }
     }))
 }

@@ -13,9 +13,10 @@ pub(crate) enum User {
 impl User {
     /// An ordinary user: `nobody` if the tests run as root.
     pub(crate) fn ordinary(world: &World) -> Self {
-        match is_root() {
-            true => Self::Nobody(reachable_copy(&binary(), world)),
-            false => Self::Current,
+        if is_root() {
+            Self::Nobody(reachable_copy(&binary(), world))
+        } else {
+            Self::Current
         }
     }
 

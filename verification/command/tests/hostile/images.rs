@@ -59,9 +59,10 @@ pub(super) fn doubling(levels: usize) -> RomfsImage {
         ".",
     )];
     for level in 0..levels {
-        let inside = match level + 1 < levels {
-            true => at(level + 1, 0) as u32,
-            false => 0,
+        let inside = if level + 1 < levels {
+            at(level + 1, 0) as u32
+        } else {
+            0
         };
         let second = at(level, 1);
         let to_second = second as u32 | DIRECTORY | 8;

@@ -143,12 +143,11 @@ fn a_mount_below_stays() {
     mount("tmpfs", &mnt, "tmpfs", MountFlags::empty(), None).unwrap();
     for signalled in [false, true] {
         let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
-        match signalled {
-            false => drop(mounted.unmount()),
-            true => {
-                mounted.signal(Signal::TERM);
-                mounted.ends_well();
-            }
+        if signalled {
+            mounted.signal(Signal::TERM);
+            mounted.ends_well();
+        } else {
+            drop(mounted.unmount())
         }
         assert!(mount_options(&mnt).contains(" tmpfs "));
     }

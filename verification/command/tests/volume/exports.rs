@@ -120,9 +120,10 @@ fn other_users_cannot_end_it() {
 fn a_group_may_connect() {
     let world = World::new();
     format(&world, &[]);
-    let group = match is_root() {
-        true => 65534,
-        false => fs::metadata(world.root()).unwrap().gid(),
+    let group = if is_root() {
+        65534
+    } else {
+        fs::metadata(world.root()).unwrap().gid()
     };
     let group = group.to_string();
     let options = ["--socket-mode", "660", "--socket-group", &group];
@@ -158,9 +159,10 @@ fn listed(world: &World, socket: &Path) -> Option<Value> {
 
 /// The registered exports.
 fn notes(world: &World) -> Vec<PathBuf> {
-    let directory = match is_root() {
-        true => "/run/verimount".into(),
-        false => world.path("run/verimount"),
+    let directory = if is_root() {
+        "/run/verimount".into()
+    } else {
+        world.path("run/verimount")
     };
     let entries = fs::read_dir(directory).into_iter().flatten();
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());

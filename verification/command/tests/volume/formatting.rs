@@ -171,19 +171,16 @@ fn a_disk_of_an_exact_size() {
         ] {
             fs::remove_file(&path).unwrap();
             File::create(&path).unwrap().set_len(len).unwrap();
-            match fits {
-                true => {
-                    disk_size(size).succeeds();
-                    assert_eq!(info()["size"], size);
-                    assert_eq!(fs::metadata(&path).unwrap().len(), len);
-                }
-                false => {
-                    let said = match size {
-                        4096 => "too small",
-                        _ => "the largest that does has",
-                    };
-                    disk_size(size).fails_saying(said);
-                }
+            if fits {
+                disk_size(size).succeeds();
+                assert_eq!(info()["size"], size);
+                assert_eq!(fs::metadata(&path).unwrap().len(), len);
+            } else {
+                let said = match size {
+                    4096 => "too small",
+                    _ => "the largest that does has",
+                };
+                disk_size(size).fails_saying(said);
             }
         }
     }

@@ -89,9 +89,10 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
 impl Kind {
     /// The file system that the kernel reads from a device with such data blocks.
     fn file_system(&self) -> Result<&'static str> {
-        match self.block_sizes.0.parse::<usize>()? <= ROMFS_BLOCK {
-            true => Ok("romfs"),
-            false => Ok("erofs"),
+        if self.block_sizes.0.parse::<usize>()? <= ROMFS_BLOCK {
+            Ok("romfs")
+        } else {
+            Ok("erofs")
         }
     }
 }

@@ -295,9 +295,10 @@ impl Writer<'_> {
                 self.write();
             }
             let is_confirmed = self.tries(|disk| disk.flush());
-            match is_confirmed {
-                true => self.record.confirmed = self.record.writes.len(),
-                false => refused += 1,
+            if is_confirmed {
+                self.record.confirmed = self.record.writes.len()
+            } else {
+                refused += 1
             }
             // Where flushes go on to succeed although writes fail, it ends, too.
             refused += usize::from(
@@ -324,11 +325,10 @@ impl Writer<'_> {
     fn tries(&mut self, request: impl FnOnce(&mut dyn Disk) -> io::Result<()>) -> bool {
         let is_refusing = self.is_refusing.load(SeqCst);
         let succeeds = request(&mut *self.disk).is_ok();
-        match succeeds {
-            true => {
-                self.surprises.fetch_add(is_refusing.into(), SeqCst);
-            }
-            false => self.is_refusing.store(true, SeqCst),
+        if succeeds {
+            self.surprises.fetch_add(is_refusing.into(), SeqCst);
+        } else {
+            self.is_refusing.store(true, SeqCst)
         }
         succeeds
     }

@@ -20,12 +20,11 @@ fn contents(directory: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(contents(&path)),
-            false => {
-                let text = fs::read_to_string(&path).unwrap();
-                found.insert(path.to_str().unwrap().to_owned(), text);
-            }
+        if path.is_dir() {
+            found.extend(contents(&path))
+        } else {
+            let text = fs::read_to_string(&path).unwrap();
+            found.insert(path.to_str().unwrap().to_owned(), text);
         }
     }
     found
@@ -175,9 +174,10 @@ fn races_of_two_users_do_not_undo_denials() {
         let (mut denied, mut free) = (Vec::new(), Vec::new());
         for (path, text) in contents(&src) {
             let name = path.rsplit('/').next().unwrap().to_owned();
-            match text.starts_with("secret") || text.starts_with("fixed") {
-                true => denied.push((name, text)),
-                false => free.push(path),
+            if text.starts_with("secret") || text.starts_with("fixed") {
+                denied.push((name, text))
+            } else {
+                free.push(path)
             }
         }
         denied.sort();

@@ -91,10 +91,7 @@ fn one_file_is_opened_by_many() {
     for write in [false, true] {
         drop(open(&names, write, 0).unwrap());
     }
-    let expected = match passes_through {
-        true => [1, 1, 0],
-        false => [0, 2, 0],
-    };
+    let expected = if passes_through { [1, 1, 0] } else { [0, 2, 0] };
     assert_eq!(opens(), expected);
     let (seed, end, count) = (seed(), Instant::now() + duration(), AtomicU64::new(0));
     thread::scope(|scope| {

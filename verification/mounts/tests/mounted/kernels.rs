@@ -110,15 +110,17 @@ fn count(directory: &Path) -> io::Result<usize> {
 fn check(shown: &Path, bad: &[&str]) {
     for (name, seed) in [("first", 1), ("second", 2), ("third", 3)] {
         let read = fs::read(shown.join(name));
-        match bad.contains(&name) {
-            true => assert_eq!(error_of(read), Errno::IO, "{name}"),
-            false => assert!(read.unwrap() == noise(LEN, seed), "{name}"),
+        if bad.contains(&name) {
+            assert_eq!(error_of(read), Errno::IO, "{name}")
+        } else {
+            assert!(read.unwrap() == noise(LEN, seed), "{name}")
         }
         let folder = format!("{name} folder");
         let counted = count(&shown.join(&folder));
-        match bad.contains(&&*folder) {
-            true => assert_eq!(error_of(counted), Errno::IO, "{folder}"),
-            false => assert_eq!(counted.unwrap(), 500, "{folder}"),
+        if bad.contains(&&*folder) {
+            assert_eq!(error_of(counted), Errno::IO, "{folder}")
+        } else {
+            assert_eq!(counted.unwrap(), 500, "{folder}")
         }
     }
 }

@@ -181,9 +181,10 @@ fn an_image_allows_what_it_does_in_the_kernels_mount() {
             outcome.unwrap().1.as_deref()
         };
         // Powers, and their absence, are noticed.
-        let expected = match has_powers {
-            true => (Some("0"), Some("the secret")),
-            false => (Some("65534"), None),
+        let expected = if has_powers {
+            (Some("0"), Some("the secret"))
+        } else {
+            (Some("65534"), None)
         };
         assert_eq!((outcome("set user"), outcome("capable")), expected);
         assert_eq!(outcome("for a user by 4711:1"), Some("content"));

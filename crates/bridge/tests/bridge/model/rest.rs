@@ -87,9 +87,10 @@ impl World<'_> {
         let node = *ways[0].last().unwrap();
         assert!(ways.iter().all(|way| way.last() == Some(&node)));
         self.open_each(node, |uid, access, opened| {
-            let expected = match denies(denied, uid, access) {
-                true => Err(Errno::ACCESS),
-                false => Ok(()),
+            let expected = if denies(denied, uid, access) {
+                Err(Errno::ACCESS)
+            } else {
+                Ok(())
             };
             assert_eq!(opened, expected, "{paths:?} {access} {uid}");
         });

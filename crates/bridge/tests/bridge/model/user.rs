@@ -128,9 +128,10 @@ impl<'a> User<'a> {
         }
         let place = self.place(&FILES)?;
         let found = self.find(place)?;
-        match found.is_file {
-            true => Ok(found),
-            false => Err(Errno::ISDIR),
+        if found.is_file {
+            Ok(found)
+        } else {
+            Err(Errno::ISDIR)
         }
     }
 
@@ -147,12 +148,11 @@ impl<'a> User<'a> {
         let expected = self.world.expect(file);
         let bridge = &self.world.bench.bridge;
         let opened = bridge.open(file.node, caller(self.uid), flags)?;
-        match flags.contains(OFlags::RDWR) {
-            true => {
-                self.may_have(file, &expected, Access::Write);
-                opened.write(self.uid.to_string().as_bytes(), 0, ReadWriteFlags::empty())?;
-            }
-            false => self.may_have(file, &expected, Access::Read),
+        if flags.contains(OFlags::RDWR) {
+            self.may_have(file, &expected, Access::Write);
+            opened.write(self.uid.to_string().as_bytes(), 0, ReadWriteFlags::empty())?;
+        } else {
+            self.may_have(file, &expected, Access::Read)
         }
         Ok(())
     }
@@ -307,9 +307,10 @@ impl<'a> User<'a> {
             }
         }
         if let (Some(other), Some(replaced)) = (other_file, replaced) {
-            match is_exchange {
-                true => self.world.moved(other, to, from),
-                false => self.world.lost(other, to, &replaced),
+            if is_exchange {
+                self.world.moved(other, to, from)
+            } else {
+                self.world.lost(other, to, &replaced)
             }
         }
         if let Some(moved) = moved_file {

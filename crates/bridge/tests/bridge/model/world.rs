@@ -332,9 +332,10 @@ impl State {
             .filter(|(_, place)| self.leads(**place, inode))
             .filter_map(|(link, place)| Some((*link, case.denials(&self.path(source, *place)?))))
             .collect();
-        let floor = match known.links.is_empty() {
-            true => known.floor,
-            false => 0,
+        let floor = if known.links.is_empty() {
+            known.floor
+        } else {
+            0
         };
         Expected { links, floor }
     }

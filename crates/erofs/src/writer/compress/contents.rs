@@ -186,16 +186,16 @@ impl<W: Write + Seek> Writer<'_, '_, W> {
             }
             file.index = Some(index);
         }
-        match has_ended {
+        if has_ended {
             // There are less than 2³² blocks.
-            true => {
-                let stored = match file.is_compressed {
-                    true => Stored::Compressed((self.written.blocks - file.first_block) as u32),
-                    false => Stored::From(file.first_block as u32),
-                };
-                self.written.places[file.inode.index()].stored = stored;
-            }
-            false => self.file = Some(file),
+            let stored = if file.is_compressed {
+                Stored::Compressed((self.written.blocks - file.first_block) as u32)
+            } else {
+                Stored::From(file.first_block as u32)
+            };
+            self.written.places[file.inode.index()].stored = stored;
+        } else {
+            self.file = Some(file)
         }
         Ok(())
     }

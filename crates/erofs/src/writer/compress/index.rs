@@ -54,14 +54,16 @@ impl Geometry {
         // Long packs begin at multiples of their length. Inodes do so, too.
         let long = PackKind::Long.len();
         let has_long = block.bits() == LONG_PACK_BLOCK_BITS;
-        let front = match has_long {
-            true => (packs.next_multiple_of(long) - packs) / 4,
-            false => 0,
+        let front = if has_long {
+            (packs.next_multiple_of(long) - packs) / 4
+        } else {
+            0
         };
         let rest = entries.saturating_sub(front);
-        let middle = match has_long {
-            true => rest - rest % PackKind::Long.entries() as u64,
-            false => 0,
+        let middle = if has_long {
+            rest - rest % PackKind::Long.entries() as u64
+        } else {
+            0
         };
         Self {
             size,
@@ -99,9 +101,10 @@ impl Geometry {
 
     /// The pack that begins with this entry.
     fn pack(&self, entry: u64) -> PackKind {
-        match (self.front..self.front + self.middle).contains(&entry) {
-            true => PackKind::Long,
-            false => PackKind::Short,
+        if (self.front..self.front + self.middle).contains(&entry) {
+            PackKind::Long
+        } else {
+            PackKind::Short
         }
     }
 }
@@ -193,9 +196,10 @@ impl Encoder {
             }
             let is_last_of_pack =
                 self.pack.len() + 1 == self.geometry.pack(self.first_of_pack()).entries();
-            let distance = match is_last_of_pack {
-                true => next - number,
-                false => number - first,
+            let distance = if is_last_of_pack {
+                next - number
+            } else {
+                number - first
             };
             self.entry(cluster_type::FOLLOWING, distance);
         }
@@ -255,9 +259,10 @@ impl Encoder {
             }
         }
         // Without clusters of several blocks, readers count the extent itself as well.
-        let base = match self.is_big {
-            true => self.base,
-            false => self.base - 1,
+        let base = if self.is_big {
+            self.base
+        } else {
+            self.base - 1
         };
         // Images have less than 2³² blocks.
         let len = kind.len() as usize;

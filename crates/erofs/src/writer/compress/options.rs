@@ -136,9 +136,10 @@ impl TryFrom<u64> for ClusterSize {
     type Error = InvalidClusterSize;
 
     fn try_from(bytes: u64) -> Result<Self, InvalidClusterSize> {
-        match bytes.is_power_of_two() && (512..=1 << 20).contains(&bytes) {
-            true => Ok(Self(bytes)),
-            false => Err(InvalidClusterSize(bytes)),
+        if bytes.is_power_of_two() && (512..=1 << 20).contains(&bytes) {
+            Ok(Self(bytes))
+        } else {
+            Err(InvalidClusterSize(bytes))
         }
     }
 }

@@ -89,9 +89,10 @@ impl Packer {
         let mut rest = piece;
         while !rest.is_empty() {
             // What has a block needs one, compressed or not.
-            let filled = match rest.len() <= self.block {
-                true => None,
-                false => self.compressor.fill(rest)?,
+            let filled = if rest.len() <= self.block {
+                None
+            } else {
+                self.compressor.fill(rest)?
             };
             let used = filled
                 .as_ref()

@@ -224,9 +224,10 @@ fn s3(
         .with_http_connector(transport.clone())
         .build()?
         .into();
-    let urls = match is_public {
-        true => Urls::Replaced(store.clone(), None),
-        false => Urls::Signed(store.clone()),
+    let urls = if is_public {
+        Urls::Replaced(store.clone(), None)
+    } else {
+        Urls::Signed(store.clone())
     };
     Ok((store, urls))
 }
@@ -246,12 +247,11 @@ fn google(
     let base = builder.get_config_value(&GoogleConfigKey::BaseUrl);
     let builder = builder.with_bucket_name(bucket).with_retry(retries);
     let store = Arc::new(builder.with_http_connector(transport.clone()).build()?);
-    let urls = match environment.is_on(Cloud::Google.skip_signature()) {
-        true => {
-            let base = base.unwrap_or_else(|| GOOGLE.to_owned());
-            Urls::Plain(format!("{}/{bucket}", base.trim_end_matches('/')))
-        }
-        false => Urls::Signed(store.clone()),
+    let urls = if environment.is_on(Cloud::Google.skip_signature()) {
+        let base = base.unwrap_or_else(|| GOOGLE.to_owned());
+        Urls::Plain(format!("{}/{bucket}", base.trim_end_matches('/')))
+    } else {
+        Urls::Signed(store.clone())
     };
     Ok((store, urls))
 }
@@ -318,12 +318,13 @@ fn retries(limits: &Limits) -> RetryConfig {
 /// not shown then.
 fn settings_error(cloud: Cloud, error: &object_store::Error) -> Error {
     let mut causes = iter::successors(error.source(), |cause| (**cause).source());
-    let reason = match causes.any(<dyn StdError>::is::<serde_json::Error>) {
-        true => "a file with credentials is malformed".to_owned(),
-        false => match error {
+    let reason = if causes.any(<dyn StdError>::is::<serde_json::Error>) {
+        "a file with credentials is malformed".to_owned()
+    } else {
+        match error {
             object_store::Error::Generic { source, .. } => source.to_string(),
             other => other.to_string(),
-        },
+        }
     };
     Error::CloudSettings { cloud, reason }
 }

@@ -60,9 +60,10 @@ impl Transport {
     /// # Errors
     /// [`Error::PlainObjectStore`] if a URL with a signature would be sent without encryption.
     pub(super) fn check(&self, url: &RemoteUrl) -> Result<(), Error> {
-        match self.0.allow_http || url.is_confidential() {
-            true => Ok(()),
-            false => Err(self.plain()),
+        if self.0.allow_http || url.is_confidential() {
+            Ok(())
+        } else {
+            Err(self.plain())
         }
     }
 
@@ -76,9 +77,10 @@ impl Transport {
         if !is_metadata {
             self.check(&url)?;
         }
-        let answer = match request.body().is_empty() {
-            true => self.run(bodiless(request), is_metadata),
-            false => self.run(request, is_metadata),
+        let answer = if request.body().is_empty() {
+            self.run(bodiless(request), is_metadata)
+        } else {
+            self.run(request, is_metadata)
         };
         match answer {
             Err(Error::UnknownHost | Error::Unreachable(_) | Error::Broken(_)) if is_metadata => {
@@ -95,31 +97,29 @@ impl Transport {
         request: Request<impl ureq::AsSendBody>,
         is_metadata: bool,
     ) -> Result<Response<Body>, Error> {
-        match is_metadata {
+        if is_metadata {
             // Proxies are for other networks than this machine's own.
-            true => self.0.http.run_directly(request, METADATA),
-            false => self.0.http.run(request, Within::Usual),
+            self.0.http.run_directly(request, METADATA)
+        } else {
+            self.0.http.run(request, Within::Usual)
         }
     }
 
     /// An answer for `object_store`, perhaps with credentials. The text of an error is not read.
     fn received(&self, answer: Response<Body>, is_metadata: bool) -> Result<HttpResponse, Error> {
         let (head, mut body) = answer.into_parts();
-        let bytes = match head.status.is_success() {
-            true => {
-                let limited = body.with_config().limit(MAX_ANSWER);
-                let bytes = limited.read_to_vec().map_err(of_client)?;
-                if is_metadata && escapes_control(&bytes) {
-                    return Err(Error::NoCloudCredentials {
-                        cloud: self.0.cloud,
-                    });
-                }
-                bytes
+        let bytes = if head.status.is_success() {
+            let limited = body.with_config().limit(MAX_ANSWER);
+            let bytes = limited.read_to_vec().map_err(of_client)?;
+            if is_metadata && escapes_control(&bytes) {
+                return Err(Error::NoCloudCredentials {
+                    cloud: self.0.cloud,
+                });
             }
-            false => {
-                *self.0.failed.lock() = Some(Error::of_status(head.status.as_u16()));
-                Vec::new()
-            }
+            bytes
+        } else {
+            *self.0.failed.lock() = Some(Error::of_status(head.status.as_u16()));
+            Vec::new()
         };
         Ok(Response::from_parts(head, bytes.into()))
     }

@@ -78,9 +78,12 @@ impl Fetched {
                 self.fetch_piece(&piece, from)?;
                 Ok(piece.end - piece.start)
             },
-            |_, fetched: Result<u64, Error>| match progress(fetched?).is_break() {
-                true => Err(Fault::Cancelled.at(&from.at)),
-                false => Ok(()),
+            |_, fetched: Result<u64, Error>| {
+                if progress(fetched?).is_break() {
+                    Err(Fault::Cancelled.at(&from.at))
+                } else {
+                    Ok(())
+                }
             },
         )
     }

@@ -45,12 +45,11 @@ impl FileCopy {
 /// The file that was opened, if it has this size.
 fn opened(file: Result<Arc<dyn ReadAt>, Error>, size: u64) -> io::Result<Arc<dyn ReadAt>> {
     let file = file.map_err(io::Error::other)?;
-    match file.size() == size {
-        true => Ok(file),
-        false => {
-            let reason = format!("it has {} bytes, not {size}", file.size());
-            Err(io::Error::other(reason))
-        }
+    if file.size() == size {
+        Ok(file)
+    } else {
+        let reason = format!("it has {} bytes, not {size}", file.size());
+        Err(io::Error::other(reason))
     }
 }
 

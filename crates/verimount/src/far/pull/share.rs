@@ -95,9 +95,10 @@ impl Sharing<'_> {
             |number, scratch| self.copy(chunk(number), scratch),
             |number, copied| {
                 missing.extend(copied?.iter());
-                match progress(len(&self.bytes(&chunk(number)))).is_break() {
-                    true => Err(Fault::Cancelled.somewhere()),
-                    false => Ok(()),
+                if progress(len(&self.bytes(&chunk(number)))).is_break() {
+                    Err(Fault::Cancelled.somewhere())
+                } else {
+                    Ok(())
                 }
             },
         )?;
@@ -146,9 +147,10 @@ impl Sharing<'_> {
             .zip(expected.chunks_exact(digest_size));
         let mut good = Runs::default();
         for (block, (actual, expected)) in part.blocks.clone().zip(pairs) {
-            match actual == expected {
-                true => good.add(block..block + 1),
-                false => missing.add(block..block + 1),
+            if actual == expected {
+                good.add(block..block + 1)
+            } else {
+                missing.add(block..block + 1)
             }
         }
         for run in good.iter() {

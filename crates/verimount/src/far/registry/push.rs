@@ -103,9 +103,10 @@ impl Blob {
     ) -> Result<Self, Error> {
         let mut progress = step(watch, Step::Hash, source.size());
         let digest = hashed(&*source, location, |bytes| {
-            match progress(bytes.len() as u64).is_break() {
-                true => Err(Fault::Cancelled.at(location)),
-                false => Ok(()),
+            if progress(bytes.len() as u64).is_break() {
+                Err(Fault::Cancelled.at(location))
+            } else {
+                Ok(())
             }
         })?;
         drop(progress);

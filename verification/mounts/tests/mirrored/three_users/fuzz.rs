@@ -163,9 +163,10 @@ impl Fuzz {
         self.generator.open = open.map(str::to_owned).collect();
         self.generator.known = self.known();
         let operation = self.generator.source_change(by_root);
-        let user = match by_root {
-            true => ROOT_USER,
-            false => self.likely_user(&operation),
+        let user = if by_root {
+            ROOT_USER
+        } else {
+            self.likely_user(&operation)
         };
         self.does_in_source(user, &operation);
         // As by somebody else who takes the name that was removed.

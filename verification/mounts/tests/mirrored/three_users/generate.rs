@@ -230,9 +230,10 @@ impl Generator {
 
     fn change(&mut self) -> Change {
         match self.random.below(20) {
-            0..6 => Change::Mode(match self.random.coin() {
-                true => self.random.choose(&FILE_MODES),
-                false => self.random.choose(&DIRECTORY_MODES),
+            0..6 => Change::Mode(if self.random.coin() {
+                self.random.choose(&FILE_MODES)
+            } else {
+                self.random.choose(&DIRECTORY_MODES)
             }),
             6..10 => match self.random.below(3) {
                 0 => Change::Owner(Some(self.uid()), None),

@@ -42,9 +42,10 @@ impl Changes {
         for (path, inode, facts) in after.files() {
             // By inode, since it may have moved.
             let known = before.inode(path) == Some(inode);
-            let old = match known {
-                true => Some(path),
-                false => before.path_of(inode),
+            let old = if known {
+                Some(path)
+            } else {
+                before.path_of(inode)
             };
             let old = old.and_then(|path| before.facts(path));
             if old.is_none_or(|old| old.access != facts.access) {
@@ -149,9 +150,10 @@ impl Walk<'_> {
         let (name, found) = self.steps(at, follow);
         self.remembered.allows.extend(name);
         let access = found.map(Fact::Access);
-        match is_open {
-            true => self.remembered.allows.extend(access),
-            false => self.remembered.refuses.extend(access),
+        if is_open {
+            self.remembered.allows.extend(access)
+        } else {
+            self.remembered.refuses.extend(access)
         }
     }
 

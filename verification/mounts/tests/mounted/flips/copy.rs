@@ -82,9 +82,10 @@ impl Copy<'_> {
             }
             (Ok(_), _) => false,
         };
-        match right {
-            true => Ok(()),
-            false => Err("something else is shown".to_owned()),
+        if right {
+            Ok(())
+        } else {
+            Err("something else is shown".to_owned())
         }
     }
 }

@@ -64,9 +64,10 @@ fn refused_blocks(file: &File, content: &[u8]) -> Result<Vec<usize>, String> {
             Err(error) => return Err(error.to_string()),
         }
     }
-    match bytes == content {
-        true => Ok(refused),
-        false => Err("other bytes".to_owned()),
+    if bytes == content {
+        Ok(refused)
+    } else {
+        Err("other bytes".to_owned())
     }
 }
 

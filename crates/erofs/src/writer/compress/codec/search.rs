@@ -53,9 +53,10 @@ impl Search {
     /// How much to compress first, if so much is expected to fit.
     pub(super) fn first(&self, guess: usize) -> usize {
         // What would be left over is not worth a cluster.
-        match self.most <= guess + guess / 8 {
-            true => self.most,
-            false => guess,
+        if self.most <= guess + guess / 8 {
+            self.most
+        } else {
+            guess
         }
     }
 
@@ -101,9 +102,10 @@ impl Search {
     /// How much input probably fills the blocks that are aimed at.
     fn estimate(&self, trial: Trial) -> usize {
         let nearest = (trial.len + self.block / 2) / self.block;
-        let blocks = match nearest * 2 > self.blocks {
-            true => nearest.min(self.blocks),
-            false => self.blocks,
+        let blocks = if nearest * 2 > self.blocks {
+            nearest.min(self.blocks)
+        } else {
+            self.blocks
         };
         // More often than not it then fits.
         let goal = blocks * self.block - self.slack / 2;
@@ -120,9 +122,10 @@ impl Search {
             _ => (trial.taken, trial.len),
         };
         let step = goal.abs_diff(trial.len) * input / output.max(1);
-        let next = match goal > trial.len {
-            true => trial.taken.saturating_add(step),
-            false => trial.taken.saturating_sub(step),
+        let next = if goal > trial.len {
+            trial.taken.saturating_add(step)
+        } else {
+            trial.taken.saturating_sub(step)
         };
         let most = self.over.map_or(self.most, |over| over - 1);
         next.clamp(1, most.max(1))

@@ -96,10 +96,10 @@ impl Fuzz {
             _ => false,
         };
         let may_be_cleared = clearing && result.only_set_ids;
-        match may_be_allowed || may_be_refused || may_be_cleared || result.is_documented(operation)
-        {
-            true => Judged::Excused(kind),
-            false => Judged::Failure(kind),
+        if may_be_allowed || may_be_refused || may_be_cleared || result.is_documented(operation) {
+            Judged::Excused(kind)
+        } else {
+            Judged::Failure(kind)
         }
     }
 

@@ -27,9 +27,10 @@ impl Fuzz {
             0 => self.generator.random.below(USERS.len()),
             _ => self.generator.random.below(ORDINARY_USERS),
         };
-        match self.generator.random.coin() {
-            true => likely.unwrap_or(any),
-            false => any,
+        if self.generator.random.coin() {
+            likely.unwrap_or(any)
+        } else {
+            any
         }
     }
 
@@ -43,9 +44,10 @@ impl Fuzz {
             recent.any(|path| inode.is_some() && self.tree.inode(path) == inode)
         };
         let recent: Vec<_> = used.iter().copied().filter(is_recent).collect();
-        match !recent.is_empty() && self.generator.random.coin() {
-            true => recent,
-            false => used,
+        if !recent.is_empty() && self.generator.random.coin() {
+            recent
+        } else {
+            used
         }
     }
 }
