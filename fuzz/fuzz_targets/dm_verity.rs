@@ -60,7 +60,8 @@ fn beside(sources: &[Counted; 2]) -> Option<HashArea> {
 fn stored_root(area: HashArea, sources: &[Counted]) -> Option<Digest> {
     let none = vec![0; area.params().algorithm.digest_size()];
     let topmost = area.params().hash_block_size.bytes() as u64;
-    match cheaply(sources, topmost, || area.verified(&none, keeping_little())) {
+    let seal = area.accepted_by(&none).ok()?;
+    match cheaply(sources, topmost, || VerifiedReader::new(seal, keeping_little())) {
         Err(Error::WrongRootHash { actual, .. }) => Some(*actual),
         _ => None,
     }
@@ -81,7 +82,10 @@ fn check(bytes: &[u8], sources: &[Counted], open: impl Fn() -> Option<HashArea>)
     let (original, root) = &*ORIGINAL;
     let is_of_original = area.geometry().data_blocks() == ORIGINAL_BLOCKS;
     let check_reads = |root: &Digest, expected| {
-        let verified = |options| open().map(|area| area.verified(root.as_bytes(), options));
+        let verified = |options| {
+            let seal = open()?.accepted_by(root.as_bytes());
+            Some(seal.and_then(|seal| VerifiedReader::new(seal, options)))
+        };
         if let [Some(Ok(reader)), Some(Ok(bare))] =
             [keeping_little(), keeping_nothing()].map(verified)
         {

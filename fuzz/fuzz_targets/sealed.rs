@@ -62,7 +62,7 @@ fn check(data: &[u8], sources: &[Counted], sealed: Option<Sealed>) {
         sources,
     };
     let check_reads = |trust: &Trust, expected| {
-        let open = |options| VerifiedReader::new(&sealed, trust, options);
+        let open = |options| VerifiedReader::new(sealed.accepted_by(trust)?, options);
         if let [Ok(reader), Ok(bare)] = [keeping_little(), keeping_nothing()].map(open) {
             stored.check_reads(&reader, &bare, expected);
         }

@@ -99,7 +99,8 @@ fn open(
 
 /// Opens a sealed image as `mount` does; `None` if it is refused.
 fn mounted(sealed: &Sealed, trust: &Trust) -> Option<VerifiedTree> {
-    let reader = VerifiedReader::new(sealed, trust, VerifyOptions::default()).ok()?;
+    let seal = sealed.accepted_by(trust).ok()?;
+    let reader = VerifiedReader::new(seal, VerifyOptions::default()).ok()?;
     let reader = Arc::new(reader);
     let tree = RomfsTree::open(reader.clone()).ok()?;
     Some(VerifiedTree::new(
@@ -274,7 +275,8 @@ fn storage_that_changes_during_reads() {
     let source = Arc::new(FileSource::open(file.path()).unwrap());
     let sealed = Sealed::open_appended(source).unwrap();
     let trust = Trust::Digest(sealed.file_digest());
-    let reader = VerifiedReader::new(&sealed, &trust, VerifyOptions::default()).unwrap();
+    let seal = sealed.accepted_by(&trust).unwrap();
+    let reader = VerifiedReader::new(seal, VerifyOptions::default()).unwrap();
     let reader = Arc::new(reader);
     let readers: [Arc<dyn ReadAt>; 2] = [reader.clone(), Arc::new(in_chunks(reader.clone()))];
 
@@ -420,7 +422,8 @@ fn a_large_directory_is_verified_once() {
     let size = data.len() as u64;
     let file = Arc::new(sealed(&data, SealLayout::Appended, None));
     let sealed = open(&data, file, SealLayout::Appended).unwrap();
-    let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default());
+    let seal = sealed.accepted_by(&Trust::Unpinned).unwrap();
+    let reader = VerifiedReader::new(seal, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
     let image = RomfsTree::open(Arc::new(in_chunks(reader.clone()))).unwrap();
     let tree = VerifiedTree::new(
@@ -526,7 +529,8 @@ fn each_refused_read_is_counted_once() {
     let mut bytes = sealed(&data, SealLayout::Appended, None);
     bytes[5 << 20] ^= 1;
     let sealed = open(&data, Arc::new(bytes), SealLayout::Appended).unwrap();
-    let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default());
+    let seal = sealed.accepted_by(&Trust::Unpinned).unwrap();
+    let reader = VerifiedReader::new(seal, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
     let ahead = Arc::new(in_chunks(reader.clone()));
     let file = SingleFile::new("file".as_ref(), &stored(), ahead);
@@ -553,7 +557,8 @@ fn only_a_file_that_is_the_whole_data_has_the_digest() {
     let seal = Arc::new(sealed(&data, SealLayout::Sidecar, None));
     let found = open(&data, seal, SealLayout::Sidecar).unwrap();
     let digest: FileDigest = found.file_digest();
-    let reader = VerifiedReader::new(&found, &Trust::Unpinned, VerifyOptions::default());
+    let seal = found.accepted_by(&Trust::Unpinned).unwrap();
+    let reader = VerifiedReader::new(seal, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
     let file = || SingleFile::new("file".as_ref(), &stored(), reader.clone());
     let measurement = Measurement {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use verimount_serve::Pin;
 use verimount_source::ReadAt;
 use verimount_verity::{
-    FileDigest, PublicKey, Trust as DigestTrust, VerifiedReader, VerifyOptions,
+    FileDigest, Identity, PublicKey, Seal, Sealed, Trust as DigestTrust, VerifiedReader,
+    VerifyOptions, dm_verity::HashArea,
 };
 
 use crate::{
     Error, Location, RootHash,
     far::NamedSuperblock,
     fault::Fault,
-    opened_seal::OpenedSeal,
     place::Place,
     seal_search::{find_hash_area, find_seal, look_for_note, look_for_seal, not_sealed},
     trust::{Pins, Trust},
@@ -73,18 +73,18 @@ impl Accepted {
     }
 
     /// The same, but only the content of this seal, which was accepted.
-    pub(crate) fn only(self, seal: &OpenedSeal) -> Self {
-        match (self, seal) {
-            (Self::FsVerity { key, .. }, OpenedSeal::FsVerity(sealed)) => Self::FsVerity {
-                digest: Some(sealed.file_digest()),
+    pub(crate) fn only(self, seal: &Seal) -> Self {
+        match (self, *seal.identity()) {
+            (Self::FsVerity { key, .. }, Identity::FileDigest(digest)) => Self::FsVerity {
+                digest: Some(digest),
                 key,
             },
-            (Self::OwnSeal, OpenedSeal::FsVerity(sealed)) => Self::FsVerity {
-                digest: Some(sealed.file_digest()),
+            (Self::OwnSeal, Identity::FileDigest(digest)) => Self::FsVerity {
+                digest: Some(digest),
                 key: None,
             },
-            (Self::OwnSeal, OpenedSeal::DmVerity { root, .. }) => Self::DmVerity {
-                root: root.clone(),
+            (Self::OwnSeal, Identity::RootHash(root)) => Self::DmVerity {
+                root: root.into(),
                 superblock: None,
             },
             (accepted, _) => accepted,
@@ -119,67 +119,75 @@ impl Accepted {
     }
 
     /// Finds the seal of `source`, the file at `place`, and checks it as far as that needs no tree.
-    pub(crate) fn find(&self, place: &Place, source: Arc<dyn ReadAt>) -> Result<OpenedSeal, Error> {
+    pub(crate) fn find(&self, place: &Place, source: Arc<dyn ReadAt>) -> Result<Seal, Error> {
+        match self {
+            Self::FsVerity { digest, key } => {
+                accept_file(place, &find_seal(place, source)?, *digest, key.as_ref())
+            }
+            Self::DmVerity { root, superblock } => {
+                let area = find_hash_area(place, source)?;
+                accept_device(place, &area, root, *superblock)
+            }
+            Self::OwnSeal => find_own_seal(place, source),
+        }
+    }
+
+    /// The seal of content at `place` whose [head](Seal::head) is kept elsewhere, if it is accepted: its data and tree are empty.
+    pub(crate) fn of_head(&self, place: &Place, head: &[u8]) -> Option<Seal> {
+        let nothing = || Arc::new(Vec::new());
         let seal = match self {
-            Self::FsVerity { .. } => OpenedSeal::FsVerity(find_seal(place, source)?),
-            Self::DmVerity { root, .. } => OpenedSeal::DmVerity {
-                area: find_hash_area(place, source)?,
-                root: root.clone(),
-            },
-            Self::OwnSeal => find_own_seal(place, source)?,
-        };
-        self.check(place, &seal)?;
-        self.check_superblock(place, &seal)?;
-        Ok(seal)
-    }
-
-    /// Checks what a seal says of itself.
-    pub(crate) fn check(&self, place: &Place, seal: &OpenedSeal) -> Result<(), Error> {
-        let at = place.location();
-        match (self, seal) {
-            (Self::FsVerity { digest, key }, OpenedSeal::FsVerity(sealed)) => {
-                let digest = digest.map(DigestTrust::Digest);
-                let all = digest.into_iter().chain(key.clone().map(DigestTrust::Key));
-                all.into_iter()
-                    .try_for_each(|trust| trust.check(sealed))
-                    .map_err(|error| Error::seal(at, error))
+            Self::FsVerity { digest, key } => {
+                let sealed = Sealed::from_parts(head, nothing(), nothing()).ok()?;
+                accept_file(place, &sealed, *digest, key.as_ref())
             }
-            (Self::DmVerity { root, .. }, OpenedSeal::DmVerity { area, .. }) => {
-                let actual = area.geometry().data_blocks();
-                match root.data_blocks.filter(|&expected| expected != actual) {
-                    Some(expected) => Err(Fault::DataBlocks { expected, actual }.at(at)),
-                    None => Ok(()),
-                }
+            Self::DmVerity { root, superblock } => {
+                let area = HashArea::from_parts(head, nothing(), nothing()).ok()?;
+                accept_device(place, &area, root, *superblock)
             }
-            _ => Ok(()),
-        }
-    }
-
-    /// Compares the superblock of a named image with what its name pins.
-    fn check_superblock(&self, place: &Place, seal: &OpenedSeal) -> Result<(), Error> {
-        let Self::DmVerity {
-            superblock: Some(named),
-            ..
-        } = self
-        else {
-            return Ok(());
+            Self::OwnSeal => return None,
         };
-        if named.is_of(place, seal)? {
-            Ok(())
-        } else {
-            Err(Fault::WrongSuperblock.at(place.location()))
-        }
+        seal.ok()
     }
+}
 
-    /// A reader of what was found at `location` and checked.
-    pub(crate) fn reader(
-        location: &Location,
-        seal: OpenedSeal,
-        options: VerifyOptions,
-    ) -> Result<VerifiedReader, Error> {
-        let reader = seal.reader(options);
-        reader.map_err(|error| Error::seal(location, error))
+fn accept_file(
+    place: &Place,
+    sealed: &Sealed,
+    digest: Option<FileDigest>,
+    key: Option<&PublicKey>,
+) -> Result<Seal, Error> {
+    let digest = digest.map_or(DigestTrust::Unpinned, DigestTrust::Digest);
+    let key = key.map_or(DigestTrust::Unpinned, |key| DigestTrust::Key(key.clone()));
+    let seal = digest.check(sealed).and_then(|()| sealed.accepted_by(&key));
+    seal.map_err(|error| Error::seal(place.location(), error))
+}
+
+fn accept_device(
+    place: &Place,
+    area: &HashArea,
+    root: &RootHash,
+    superblock: Option<NamedSuperblock>,
+) -> Result<Seal, Error> {
+    let at = place.location();
+    let actual = area.geometry().data_blocks();
+    if let Some(expected) = root.data_blocks.filter(|&expected| expected != actual) {
+        return Err(Fault::DataBlocks { expected, actual }.at(at));
     }
+    let seal = area.accepted_by(&root.hash);
+    let seal = seal.map_err(|error| Error::seal(at, error))?;
+    match superblock {
+        Some(named) if !named.is_of(place, &seal)? => Err(Fault::WrongSuperblock.at(at)),
+        _ => Ok(seal),
+    }
+}
+
+/// A reader of a seal that was found at `location`.
+pub(crate) fn reader(
+    location: &Location,
+    seal: Seal,
+    options: VerifyOptions,
+) -> Result<VerifiedReader, Error> {
+    VerifiedReader::new(seal, options).map_err(|error| Error::seal(location, error))
 }
 
 /// Adds what a location names to what is required. Returns what it says of a superblock.
@@ -208,15 +216,15 @@ fn add(named: &Named, pins: &mut Pins, place: &Place) -> Result<Option<NamedSupe
 }
 
 /// What content says of itself: its seal of fs-verity or, of a layer of containerd, that of dm-verity.
-fn find_own_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<OpenedSeal, Error> {
+fn find_own_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Seal, Error> {
     if let Some(sealed) = look_for_seal(place, source.clone())? {
-        return Ok(OpenedSeal::FsVerity(sealed));
+        return accept_file(place, &sealed, None, None);
     }
     match look_for_note(place)? {
-        Some(note) => Ok(OpenedSeal::DmVerity {
-            root: note.root_hash().clone(),
-            area: find_hash_area(place, source)?,
-        }),
+        Some(note) => {
+            let area = find_hash_area(place, source)?;
+            accept_device(place, &area, note.root_hash(), None)
+        }
         None => Err(not_sealed(place.location(), source)),
     }
 }

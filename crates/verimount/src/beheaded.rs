@@ -3,28 +3,29 @@
 use std::{io, sync::Arc};
 
 use verimount_source::ReadAt;
-use verimount_verity::{DESCRIPTOR_SIZE, Sealed, Trust, VerifiedReader, VerifyOptions};
+use verimount_verity::{
+    DESCRIPTOR_SIZE, Identity, Seal, Sealed, Trust, VerifiedReader, VerifyOptions,
+};
 
-use crate::{Location, opened_seal::OpenedSeal, place::Place};
+use crate::{Location, place::Place};
 
 /// A seal at a place where only its end is damaged, if this is its content. The end is replaced if the place is to be
 /// repaired, so that others can open it, too.
-pub(crate) fn beheaded(
-    seal: &OpenedSeal,
-    place: &Place,
-    source: Arc<dyn ReadAt>,
-) -> Option<OpenedSeal> {
-    let OpenedSeal::FsVerity(known) = seal else {
+pub(crate) fn beheaded(seal: &Seal, place: &Place, source: Arc<dyn ReadAt>) -> Option<Seal> {
+    let Identity::FileDigest(_) = seal.identity() else {
         return None;
     };
-    let (found, end_at) = stored_as(known, place, source)?;
-    if !is_its_content(&found) {
+    let (data, tree) = (seal.data_unverified(), seal.tree_unverified());
+    let known = Sealed::from_parts(seal.head(), data.clone(), tree.clone()).ok()?;
+    let (found, end_at) = stored_as(&known, place, source)?;
+    let seal = found.accepted_by(&Trust::Unpinned).ok()?;
+    if !is_its_content(seal.clone()) {
         return None;
     }
     if place.is_mended() {
         place.had_damaged_end(mend_end(&found, &*end_at, place.location()));
     }
-    Some(OpenedSeal::FsVerity(found))
+    Some(seal)
 }
 
 /// The same seal where it must be stored by the sizes of the files, and the file that it is in.
@@ -45,8 +46,8 @@ fn stored_as(
 }
 
 /// Whether one of three bytes verifies: files of other content can have the same size.
-fn is_its_content(found: &Sealed) -> bool {
-    let Ok(reader) = VerifiedReader::new(found, &Trust::Unpinned, VerifyOptions::default()) else {
+fn is_its_content(seal: Seal) -> bool {
+    let Ok(reader) = VerifiedReader::new(seal, VerifyOptions::default()) else {
         return false;
     };
     let last = reader.size().saturating_sub(1);

@@ -9,6 +9,7 @@ use std::{
 
 use verimount_source::{ReadAt, ReadError, check_range};
 use verimount_sync::Mutex;
+use verimount_verity::Seal;
 
 use crate::{
     Error,
@@ -16,7 +17,6 @@ use crate::{
     beheaded::beheaded,
     far::{is_replaced, other_release, replaced},
     fault::Fault,
-    opened_seal::OpenedSeal,
     opening::{Failure, LONGEST, Opening},
     place::Place,
 };
@@ -30,7 +30,7 @@ pub(crate) struct Lazy {
     place: Arc<Place>,
     accepted: Accepted,
     /// The seal of the content, wherever it was found. At the place there may be another one later.
-    seal: OpenedSeal,
+    seal: Seal,
     opening: Arc<Opening<Files>>,
     /// Why the place is left alone, and since when.
     refused: Mutex<Option<(Instant, Failure)>>,
@@ -44,20 +44,12 @@ struct Files {
 
 impl Lazy {
     /// The same seal, whose data and tree are opened at `place` when something of them is first read.
-    pub(crate) fn closed(
-        place: impl Into<Arc<Place>>,
-        accepted: Accepted,
-        seal: OpenedSeal,
-    ) -> OpenedSeal {
+    pub(crate) fn closed(place: impl Into<Arc<Place>>, accepted: Accepted, seal: Seal) -> Seal {
         Self::new(place, accepted, &seal, Opening::closed()).read_for(seal)
     }
 
     /// The same seal, which was found at `place`.
-    pub(crate) fn open(
-        place: impl Into<Arc<Place>>,
-        accepted: Accepted,
-        seal: OpenedSeal,
-    ) -> OpenedSeal {
+    pub(crate) fn open(place: impl Into<Arc<Place>>, accepted: Accepted, seal: Seal) -> Seal {
         let opening = Opening::open(Files::of(&seal));
         Self::new(place, accepted, &seal, opening).read_for(seal)
     }
@@ -65,7 +57,7 @@ impl Lazy {
     fn new(
         place: impl Into<Arc<Place>>,
         accepted: Accepted,
-        seal: &OpenedSeal,
+        seal: &Seal,
         opening: Arc<Opening<Files>>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -77,14 +69,14 @@ impl Lazy {
         })
     }
 
-    fn read_for(self: Arc<Self>, seal: OpenedSeal) -> OpenedSeal {
+    fn read_for(self: Arc<Self>, seal: Seal) -> Seal {
         let part = |size, is_data, choose| LazyPart {
             lazy: self.clone(),
             size,
             is_data,
             choose,
         };
-        let (data_size, tree_size) = seal.sizes();
+        let (data_size, tree_size) = (seal.geometry().data_size(), seal.geometry().tree_size());
         let data = part(data_size, true, |files: &Files| files.data.clone());
         let tree = part(tree_size, false, |files: &Files| files.tree.clone());
         seal.with_sources(Arc::new(data), Arc::new(tree))
@@ -111,7 +103,7 @@ impl Lazy {
         let found =
             found.or_else(|error| beheaded(&self.seal, &self.place, source.clone()).ok_or(error));
         let found = match found {
-            Ok(seal) if seal.meaning() == self.seal.meaning() => return Ok(Files::of(&seal)),
+            Ok(seal) if seal.is_of_same_content(&self.seal) => return Ok(Files::of(&seal)),
             Err(error) if !error.kind().is_about_data() => return Err(self.refuse(error)),
             other => other,
         };
@@ -169,10 +161,10 @@ impl Lazy {
 }
 
 impl Files {
-    fn of(seal: &OpenedSeal) -> Self {
+    fn of(seal: &Seal) -> Self {
         Self {
-            data: seal.data().clone(),
-            tree: seal.tree().clone(),
+            data: seal.data_unverified().clone(),
+            tree: seal.tree_unverified().clone(),
         }
     }
 }
@@ -277,7 +269,7 @@ mod tests {
     const DATA: [u8; 100] = [7; 100];
 
     /// A file with its seal, the same seal, and what accepts it.
-    fn sealed() -> (Vec<u8>, OpenedSeal, Accepted) {
+    fn sealed() -> (Vec<u8>, Seal, Accepted) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, DATA).unwrap();
@@ -312,9 +304,9 @@ mod tests {
             _ => right,
         });
         let seal = Lazy::closed(place(&server), accepted, seal);
-        (0..3).for_each(|_| fails(seal.data()));
+        (0..3).for_each(|_| fails(seal.data_unverified()));
         let mut buf = [0; 10];
-        seal.data().read_exact_at(&mut buf, 0).unwrap();
+        seal.data_unverified().read_exact_at(&mut buf, 0).unwrap();
         assert_eq!(buf, DATA[..10]);
     }
 
@@ -328,7 +320,9 @@ mod tests {
         let place = Place::new(path.as_path().into(), &OpenOptions::new());
         let seal = Lazy::closed(place, accepted, seal);
         let mut buf = [0; 10];
-        let read = seal.data().read_within(&mut buf, 0, Duration::ZERO);
+        let read = seal
+            .data_unverified()
+            .read_within(&mut buf, 0, Duration::ZERO);
         read.unwrap();
         assert_eq!(buf, DATA[..10]);
     }
@@ -341,17 +335,20 @@ mod tests {
         let place = Place::new(path.as_path().into(), &OpenOptions::new());
         let lazy = Lazy::new(place, accepted, &seal, Opening::closed());
         let content = lazy.clone().read_for(seal);
-        fails(content.data());
+        fails(content.data_unverified());
         assert!(lazy.refusal().is_none());
         fs::write(&path, "something else").unwrap();
-        fails(content.data());
+        fails(content.data_unverified());
         fs::write(&path, file).unwrap();
         // It is not even looked at.
-        fails(content.data());
+        fails(content.data_unverified());
         let refused = lazy.refused.lock().take();
         let (since, failure) = refused.expect("it is left alone");
         let long_ago = since.checked_sub(REFUSAL).expect("the machine runs");
         *lazy.refused.lock() = Some((long_ago, failure));
-        content.data().read_exact_at(&mut [0; 10], 0).unwrap();
+        content
+            .data_unverified()
+            .read_exact_at(&mut [0; 10], 0)
+            .unwrap();
     }
 }

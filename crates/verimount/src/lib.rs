@@ -208,7 +208,6 @@ mod model;
 mod mount;
 mod open;
 mod open_options;
-mod opened_seal;
 mod opening;
 mod output_file;
 mod place;

@@ -11,16 +11,15 @@ use verimount_serve::{Origin, OriginStatus};
 use verimount_source::ReadAt;
 use verimount_sync::Mutex;
 use verimount_tree::StoredFile;
-use verimount_verity::{VerifiedReader, VerifyOptions};
+use verimount_verity::{Seal, VerifiedReader, VerifyOptions};
 
 use crate::{
     Error, Location, OpenOptions,
-    accepted::Accepted,
+    accepted::{Accepted, reader},
     far::{ContentOrigin, keep, kept_seal},
     fault::Fault,
     lazy::Lazy,
     open::Opened,
-    opened_seal::OpenedSeal,
     place::Place,
     trust::Trust,
 };
@@ -36,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct MirroredContent {
     pub(crate) mirrors: Arc<Mirrors>,
     /// The seal whose data and tree are read from the first place only.
-    first: OpenedSeal,
+    first: Seal,
     first_place: Arc<Place>,
     /// Why the first place could not be opened.
     first_error: Arc<Mutex<Option<Error>>>,
@@ -48,7 +47,7 @@ pub(crate) struct MirroredContent {
 struct Found {
     /// By which place; `None` if by the cache.
     place: Option<usize>,
-    seal: OpenedSeal,
+    seal: Seal,
     stored: StoredFile,
     /// Why others have it not, by place; `None` if it was found sooner.
     errors: Vec<Option<Error>>,
@@ -67,13 +66,17 @@ impl MirroredContent {
             None => false,
         };
         let (seal, options) = (self.first.clone(), VerifyOptions::default());
-        let reader = Accepted::reader(at, seal, options)?;
-        Ok((reader, had_bad_end))
+        Ok((reader(at, seal, options)?, had_bad_end))
     }
 
     /// Whether others can open the first place now, too: it was repaired, or can be reached again.
     fn opens_now(&self) -> bool {
-        let opens = || self.first.data().read_exact_at(&mut [0], 0).is_ok();
+        let opens = || {
+            self.first
+                .data_unverified()
+                .read_exact_at(&mut [0], 0)
+                .is_ok()
+        };
         self.repairs && opens() && self.first_place.end_is_repaired() != Some(false)
     }
 
@@ -144,14 +147,14 @@ pub(crate) fn open_mirrored(
             seal
         }
     });
-    let copies: Vec<OpenedSeal> = copies.collect();
-    let part = |what, choose: fn(&OpenedSeal) -> &Arc<dyn ReadAt>| -> Arc<dyn ReadAt> {
+    let copies: Vec<Seal> = copies.collect();
+    let part = |what, choose: fn(&Seal) -> &Arc<dyn ReadAt>| -> Arc<dyn ReadAt> {
         let copies = copies.iter().map(|copy| choose(copy).clone());
         Arc::new(mirrors.part(what, copies.collect()))
     };
     let (data, tree) = (
-        part("data", OpenedSeal::data),
-        part("tree", OpenedSeal::tree),
+        part("data", Seal::data_unverified),
+        part("tree", Seal::tree_unverified),
     );
     let seal = found.seal.with_sources(data, tree);
     Ok(Opened {
@@ -235,7 +238,7 @@ pub(crate) fn answering<'a>(
 }
 
 /// A place by its number, and what was found there.
-type Arrived = (usize, Result<(OpenedSeal, StoredFile), Error>);
+type Arrived = (usize, Result<(Seal, StoredFile), Error>);
 
 /// Looks for what is accepted at a place. If that may take long, a thread does it.
 fn ask(number: usize, place: &Arc<Place>, accepted: &Accepted, found: mpsc::Sender<Arrived>) {

@@ -3,17 +3,16 @@ use std::sync::Arc;
 use verimount_serve::Pin;
 use verimount_source::{ReadAhead, ReadAt};
 use verimount_tree::StoredFile;
-use verimount_verity::{Identity, VerifyOptions};
+use verimount_verity::{Identity, Seal, VerifyOptions};
 
 use crate::{
     Content, Error, Location, OpenOptions, Unshared,
-    accepted::Accepted,
+    accepted::{Accepted, reader},
     far::{open_slow, releases},
     fault::Fault,
     image_format,
     like::{Like, old::Olds},
     mirrors::{MirroredContent, open_mirrored},
-    opened_seal::OpenedSeal,
     place::Place,
     trust::Trust,
 };
@@ -121,8 +120,7 @@ fn open_verified(
         ..options.verify.clone()
     };
     let (seal, unshared) = read_like(&location, opened.seal, options)?;
-    let reader = Accepted::reader(&location, seal, verify)?;
-    let reader = Arc::new(reader);
+    let reader = Arc::new(reader(&location, seal, verify)?);
     let source: Arc<dyn ReadAt> = reader.clone();
     Ok(Content {
         location,
@@ -141,7 +139,7 @@ fn open_verified(
 
 /// A seal that was accepted, and what belongs to its content.
 pub(crate) struct Opened {
-    pub(crate) seal: OpenedSeal,
+    pub(crate) seal: Seal,
     pub(crate) stored: StoredFile,
     /// If it is in several places.
     pub(crate) mirrored: Option<MirroredContent>,
@@ -168,15 +166,15 @@ fn open_seal(place: Place, accepted: Accepted, options: &OpenOptions) -> Result<
 /// The same seal, with blocks read from older content where that has them.
 fn read_like(
     location: &Location,
-    seal: OpenedSeal,
+    seal: Seal,
     options: &OpenOptions,
-) -> Result<(OpenedSeal, Vec<Unshared>), Error> {
+) -> Result<(Seal, Vec<Unshared>), Error> {
     if options.like.is_empty() {
         return Ok((seal, Vec::new()));
     }
-    let (leaves, folder) = (seal.leaves(), options.access.folder());
+    let (leaves, folder) = (seal.leaves_unverified(), options.access.folder());
     let (olds, unshared) = Olds::open(&options.like, leaves.function(), options, &folder);
     let data = Like::new(seal.clone(), |_| olds).map_err(|error| Error::seal(location, error))?;
-    let tree = seal.tree().clone();
+    let tree = seal.tree_unverified().clone();
     Ok((seal.with_sources(Arc::new(data), tree), unshared))
 }

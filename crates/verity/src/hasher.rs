@@ -1,8 +1,9 @@
 use std::sync::OnceLock;
 
 use sha2::{Digest as _, Sha256, Sha512};
+use verimount_source::{ReadAt, ReadError};
 
-use crate::{Digest, HashAlgorithm, params::Hashing};
+use crate::{Digest, HashAlgorithm, TreeGeometry, params::Hashing};
 
 /// Hashes runs of blocks of one size, each with the same salt before it.
 #[derive(Debug)]
@@ -80,6 +81,22 @@ impl BlockHasher {
             digest.copy_from_slice(&salted.clone().chain_update(block).finalize());
         }
     }
+}
+
+/// The digest of the topmost block of a stored tree: the root hash, if it is unchanged. `None` without a tree, as data of a
+/// single block has none.
+pub(crate) fn topmost_digest(
+    tree: &dyn ReadAt,
+    hashing: &Hashing,
+    geometry: &TreeGeometry,
+) -> Result<Option<Digest>, ReadError> {
+    if geometry.levels() == 0 {
+        return Ok(None);
+    }
+    let hasher = hashing.tree_hasher();
+    let mut topmost = vec![0; hasher.block_size()];
+    tree.read_exact_at(&mut topmost, 0)?;
+    Ok(Some(hasher.digest(&hasher.hash_run(&topmost))))
 }
 
 /// The hash of a descriptor: unsalted, of any length.

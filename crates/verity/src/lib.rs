@@ -2,8 +2,8 @@
 //! verified.
 //!
 //! A *file digest* is the hash of a [`Descriptor`], which holds the root of a Merkle tree over the
-//! file's blocks. [`build_tree`] computes it, [`Sealed`] opens the stored tree and descriptor, and
-//! a [`VerifiedReader`] returns bytes only after they matched the tree.
+//! file's blocks. [`build_tree`] computes it, [`Sealed`] opens the stored tree and descriptor, [`Trust`] makes a [`Seal`] of
+//! what it accepts, and a [`VerifiedReader`] of that returns bytes only after they matched the tree.
 //!
 //! Format: the kernel's `Documentation/filesystems/fsverity.rst`, restated in
 //! `docs/formats/fs-verity.md`. The differences of dm-verity are in [`dm_verity`]; hashing,
@@ -27,11 +27,13 @@ mod mismatch;
 mod params;
 mod readahead;
 mod releases;
+mod seal;
 mod seal_file;
 mod sealed;
 mod signature;
 mod survey;
 mod tree;
+mod trust;
 mod unfinished;
 mod verified;
 
@@ -47,9 +49,11 @@ pub use mismatch::{Mismatch, Place};
 pub use params::{BlockSize, BlockSizeFrom, ParamError, Salt, SaltUpTo, TreeParams};
 pub use readahead::TreeReadahead;
 pub use releases::Releases;
+pub use seal::Seal;
 pub use sealed::{SEAL_BLOCK, SealLayout, Sealed, append_seal, is_signed, seal};
 pub use signature::{KeyId, KeyPair, MAX_SIGNATURE_SIZE, PublicKey, SecretKey, Signature};
 pub use survey::{BadRange, BadReason, survey};
-pub use verified::{Trust, VerifiedReader, VerifyOptions};
+pub use trust::Trust;
+pub use verified::{VerifiedReader, VerifyOptions};
 
 pub use verimount_source::Progress;

@@ -10,8 +10,8 @@ use std::{fmt, num::NonZeroUsize, sync::Arc};
 use verimount_source::{GrowingFile, ReadAt, Window};
 
 use crate::{
-    Corruption, DESCRIPTOR_SIZE, Descriptor, Error, FileDigest, Leaves, MAX_SIGNATURE_SIZE,
-    Progress, Signature, TreeGeometry, TreeParams, build_tree,
+    Corruption, DESCRIPTOR_SIZE, Descriptor, Error, FileDigest, Identity, MAX_SIGNATURE_SIZE,
+    Progress, Seal, Signature, TreeGeometry, TreeParams, Trust, build_tree,
     descriptor::checked_geometry,
     file_sink::FileSink,
     seal_file::{Append, SealFile},
@@ -129,7 +129,7 @@ impl Sealed {
         })
     }
 
-    /// A seal whose descriptor and signature are kept apart, as [`Self::head`] returned them. `data` and `tree`
+    /// A seal whose descriptor and signature are kept apart, as [`Seal::head`] returned them. `data` and `tree`
     /// contain nothing else.
     ///
     /// # Errors
@@ -152,22 +152,6 @@ impl Sealed {
             data,
             tree,
         })
-    }
-
-    /// The bytes of the descriptor and the signature: all of the seal but the tree.
-    pub fn head(&self) -> Vec<u8> {
-        let signature = self.signature.as_deref().unwrap_or_default();
-        // It was read from a number of 32 bits.
-        let signature_size = u32::try_from(signature.len()).unwrap_or(u32::MAX);
-        let mut head = self.descriptor.to_bytes(signature_size).to_vec();
-        head.extend(signature);
-        head
-    }
-
-    /// The same seal, whose data and tree are read from other sources of the same sizes.
-    #[must_use]
-    pub fn with_sources(self, data: Arc<dyn ReadAt>, tree: Arc<dyn ReadAt>) -> Self {
-        Self { data, tree, ..self }
     }
 
     /// The same seal as it is at the end of `file`, which is of the same content: only its size is looked at. `None` if that is
@@ -236,16 +220,30 @@ impl Sealed {
         &self.data
     }
 
-    /// The stored tree.
-    pub fn tree_unverified(&self) -> &Arc<dyn ReadAt> {
-        &self.tree
+    /// The seal, if `trust` accepts its digest.
+    ///
+    /// # Errors
+    /// As [`Trust::check`].
+    pub fn accepted_by(&self, trust: &Trust) -> Result<Seal, Error> {
+        trust.check(self)?;
+        Ok(Seal {
+            identity: Identity::FileDigest(self.file_digest()),
+            root: *self.descriptor.root(),
+            hashing: self.descriptor.params().hashing(),
+            geometry: self.descriptor.geometry().clone(),
+            head: self.head().into(),
+            data: self.data.clone(),
+            tree: self.tree.clone(),
+        })
     }
 
-    /// The digests of data blocks in the stored tree.
-    pub fn leaves_unverified(&self) -> Leaves {
-        let descriptor = &self.descriptor;
-        let hashing = descriptor.params().hashing();
-        Leaves::new(self.tree.clone(), hashing, descriptor.geometry())
+    fn head(&self) -> Vec<u8> {
+        let signature = self.signature.as_deref().unwrap_or_default();
+        // It was read from a number of 32 bits.
+        let signature_size = u32::try_from(signature.len()).unwrap_or(u32::MAX);
+        let mut head = self.descriptor.to_bytes(signature_size).to_vec();
+        head.extend(signature);
+        head
     }
 
     /// The signature, if the seal has one.

@@ -6,47 +6,12 @@ use std::{
 use verimount_source::{ReadAt, ReadError, Scratch, check_range};
 
 use crate::{
-    Account, Digest, Error, FileDigest, Identity, LeafFunction, Mismatch, Place, PublicKey,
-    Releases, Sealed, TreeGeometry, TreeReadahead, VerifyStats,
+    Account, Digest, Error, Identity, LeafFunction, Mismatch, Place, Releases, Seal, TreeGeometry,
+    TreeReadahead, VerifyStats,
     hasher::BlockHasher,
-    params::Hashing,
     releases::{failure, suspect},
     tree::TreeReader,
 };
-
-/// Which file digest is accepted.
-#[derive(Debug, Clone)]
-pub enum Trust {
-    /// This one.
-    Digest(FileDigest),
-    /// Any that is signed with this key.
-    Key(PublicKey),
-    /// Any: an attacker who can write the file can change data and digest together. Accidental
-    /// damage is still detected.
-    Unpinned,
-}
-
-impl Trust {
-    /// Whether the digest of `sealed` is accepted.
-    ///
-    /// # Errors
-    /// [`Error::WrongDigest`], [`Error::NotSigned`], [`Error::WrongSignature`], or
-    /// [`Error::Corrupt`] for an invalid signature.
-    pub fn check(&self, sealed: &Sealed) -> Result<(), Error> {
-        let actual = sealed.file_digest();
-        match self {
-            Self::Digest(expected) if *expected != actual => Err(Error::WrongDigest {
-                expected: Box::new(*expected),
-                actual: Box::new(actual),
-            }),
-            Self::Key(key) => {
-                let signature = sealed.signature()?.ok_or(Error::NotSigned)?;
-                key.verify(&signature, &actual)
-            }
-            Self::Digest(_) | Self::Unpinned => Ok(()),
-        }
-    }
-}
 
 /// How a [`VerifiedReader`] reads.
 #[derive(Debug, Clone)]
@@ -75,16 +40,6 @@ impl Default for VerifyOptions {
             releases: None,
         }
     }
-}
-
-/// Data, the stored tree over it, and the accepted root hash.
-pub(crate) struct Rooted {
-    pub(crate) data: Arc<dyn ReadAt>,
-    pub(crate) tree: Arc<dyn ReadAt>,
-    pub(crate) hashing: Hashing,
-    pub(crate) geometry: TreeGeometry,
-    pub(crate) root: Digest,
-    pub(crate) identity: Identity,
 }
 
 /// The digests that blocks must have.
@@ -123,42 +78,29 @@ pub struct VerifiedReader {
 }
 
 impl VerifiedReader {
-    /// Reads `sealed`, whose digest `trust` must accept.
+    /// Reads the data of a seal that was accepted.
     ///
     /// # Errors
-    /// As [`Trust::check`].
-    pub fn new(sealed: &Sealed, trust: &Trust, options: VerifyOptions) -> Result<Self, Error> {
-        trust.check(sealed)?;
-        let descriptor = sealed.descriptor();
-        let rooted = Rooted {
-            data: sealed.data_unverified().clone(),
-            tree: sealed.tree_unverified().clone(),
-            hashing: descriptor.params().hashing(),
-            geometry: descriptor.geometry().clone(),
-            root: *descriptor.root(),
-            identity: Identity::FileDigest(sealed.file_digest()),
-        };
-        Ok(Self::rooted(rooted, options))
-    }
-
-    pub(crate) fn rooted(rooted: Rooted, options: VerifyOptions) -> Self {
-        Self {
-            data: rooted.data,
+    /// [`Error::WrongRootHash`] if the topmost block of its tree has another one than the seal, [`Error::Source`].
+    pub fn new(seal: Seal, options: VerifyOptions) -> Result<Self, Error> {
+        seal.check_root()?;
+        Ok(Self {
+            data: seal.data,
             tree: TreeReader::new(
-                rooted.tree,
-                &rooted.hashing,
-                rooted.geometry.clone(),
-                rooted.root,
+                seal.tree,
+                &seal.hashing,
+                seal.geometry.clone(),
+                seal.root,
                 &options,
             ),
-            geometry: rooted.geometry,
-            root: rooted.root,
-            identity: rooted.identity,
-            hasher: rooted.hashing.data_hasher(),
-            leaf_function: LeafFunction::new(rooted.hashing),
+            geometry: seal.geometry,
+            root: seal.root,
+            identity: seal.identity,
+            hasher: seal.hashing.data_hasher(),
+            leaf_function: LeafFunction::new(seal.hashing),
             account: options.account,
             releases: options.releases,
-        }
+        })
     }
 
     /// The digest that data is verified against.

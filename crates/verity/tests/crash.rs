@@ -230,9 +230,10 @@ impl Signer {
 
     fn has_signed(&self, sealed: &Sealed, data: &[u8]) -> bool {
         let trust = Trust::Key(self.public.clone());
-        let Ok(reader) = VerifiedReader::new(sealed, &trust, VerifyOptions::default()) else {
+        let Ok(seal) = sealed.accepted_by(&trust) else {
             return false;
         };
+        let reader = VerifiedReader::new(seal, VerifyOptions::default()).unwrap();
         let mut read = vec![0; data.len()];
         reader.read_exact_at(&mut read, 0).unwrap();
         read == data

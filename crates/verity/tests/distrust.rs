@@ -39,7 +39,7 @@ fn sealed(data: &[u8], layout: SealLayout) -> Vec<u8> {
 
 fn reader(source: Arc<Doubtful<Vec<u8>>>, options: VerifyOptions) -> VerifiedReader {
     let sealed = Sealed::open_appended(source).unwrap();
-    VerifiedReader::new(&sealed, &Trust::Unpinned, options).unwrap()
+    VerifiedReader::new(sealed.accepted_by(&Trust::Unpinned).unwrap(), options).unwrap()
 }
 
 /// Nothing of the tree stays in memory.
@@ -125,7 +125,8 @@ fn the_topmost_block_of_dm_verity_is_read_again() {
         (Doubtful::liar(hashes.clone(), [4096]), false),
     ] {
         let area = HashArea::open_beside(Arc::new(data.clone()), Arc::new(source), 0).unwrap();
-        let opened = area.verified(root.as_bytes(), VerifyOptions::default());
+        let seal = area.accepted_by(root.as_bytes()).unwrap();
+        let opened = VerifiedReader::new(seal, VerifyOptions::default());
         assert_eq!(opened.is_ok(), is_right);
     }
 }

@@ -5,7 +5,7 @@ use std::{fs::File, num::NonZeroUsize, os::unix::fs::FileExt, sync::Arc};
 use verimount_source::{FileSource, ReadAt, ReadError};
 use verimount_testkit::{Flipped, go_on, noise};
 use verimount_verity::{
-    Corruption, Error, HashAlgorithm, SealLayout, VerifyOptions,
+    Corruption, Error, HashAlgorithm, SealLayout, VerifiedReader, VerifyOptions,
     dm_verity::{BlockSize, HashArea, Params, Salt, SealedDevice, seal},
     parse_hex,
 };
@@ -72,7 +72,8 @@ fn every_single_changed_byte_is_refused_or_harmless() {
     for position in 0..device.bytes.len() as u64 {
         flipped.flip(position);
         let opened = HashArea::open_appended(flipped.clone(), device.made.hash_offset)
-            .and_then(|area| area.verified(&root, VerifyOptions::default()));
+            .and_then(|area| area.accepted_by(&root))
+            .and_then(|seal| VerifiedReader::new(seal, VerifyOptions::default()));
         let Ok(reader) = opened else {
             refused += 1;
             continue;
@@ -167,7 +168,9 @@ fn only_the_right_root_hash_is_trusted() {
     let device = Device::new();
     let verified = |root: &[u8]| {
         let area = device.open(device.bytes.clone()).unwrap();
-        area.verified(root, VerifyOptions::default()).err()
+        let seal = area.accepted_by(root);
+        let reader = seal.and_then(|seal| VerifiedReader::new(seal, VerifyOptions::default()));
+        reader.err()
     };
     let mut root = device.root();
     assert!(verified(&root).is_none());

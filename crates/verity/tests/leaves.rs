@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, os::unix::fs::FileExt, sync::Arc};
 use verimount_source::{FileSource, ReadAt, ReadError};
 use verimount_testkit::{Flipped, go_on, noise};
 use verimount_verity::{
-    BlockSize, HashAlgorithm, Salt, SealLayout, Sealed, TreeParams, Trust, VerifiedReader,
+    BlockSize, HashAlgorithm, Salt, Seal, SealLayout, Sealed, TreeParams, Trust, VerifiedReader,
     VerifyOptions, dm_verity, seal,
 };
 
@@ -32,7 +32,11 @@ fn sealed(data: &[u8], params: &TreeParams) -> Vec<u8> {
 }
 
 fn reader(sealed: &Sealed) -> VerifiedReader {
-    VerifiedReader::new(sealed, &Trust::Unpinned, VerifyOptions::default()).unwrap()
+    VerifiedReader::new(unpinned(sealed), VerifyOptions::default()).unwrap()
+}
+
+fn unpinned(sealed: &Sealed) -> Seal {
+    sealed.accepted_by(&Trust::Unpinned).unwrap()
 }
 
 #[test]
@@ -54,7 +58,7 @@ fn leaves_are_the_digests_of_blocks() {
         let past = reader.leaves(0..blocks + 1);
         assert!(matches!(past, Err(ReadError::PastEnd { .. })));
 
-        let stored = sealed.leaves_unverified();
+        let stored = unpinned(&sealed).leaves_unverified();
         // A single block has no tree.
         assert_eq!(stored.count(), if blocks > 1 { blocks } else { 0 });
         if blocks > 1 {
@@ -78,7 +82,7 @@ fn a_changed_tree_has_no_verified_leaves() {
         reader.leaves(100..130),
         Err(ReadError::Rejected(_))
     ));
-    assert!(sealed.leaves_unverified().read(100..130).is_ok());
+    assert!(unpinned(&sealed).leaves_unverified().read(100..130).is_ok());
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn functions_are_the_same_where_digests_are() {
     let data = noise(2 * 8192, 1);
     let function = |params: TreeParams| {
         let sealed = Sealed::open_appended(Arc::new(sealed(&data, &params))).unwrap();
-        sealed.leaves_unverified().function().clone()
+        unpinned(&sealed).leaves_unverified().function().clone()
     };
     let usual = function(TreeParams::default());
     let others = [

@@ -13,8 +13,8 @@ use std::{
 use verimount_source::{ReadAt, ReadError};
 use verimount_testkit::{Doubtful, Flipped, go_on, noise};
 use verimount_verity::{
-    BlockSize, Mismatch, Place, Releases, SealLayout, Sealed, TreeParams, Trust, VerifiedReader,
-    VerifyOptions, seal,
+    BlockSize, Mismatch, Place, Releases, Seal, SealLayout, Sealed, TreeParams, Trust,
+    VerifiedReader, VerifyOptions, seal,
 };
 
 const BLOCK: usize = 1024;
@@ -26,7 +26,7 @@ const DIGESTS: usize = 32;
 const BLOCKS: usize = DIGESTS * DIGESTS + 200;
 
 /// A seal, its data and its tree.
-fn sealed(seed: u64) -> (Sealed, Arc<Vec<u8>>, Arc<Vec<u8>>) {
+fn sealed(seed: u64) -> (Seal, Arc<Vec<u8>>, Arc<Vec<u8>>) {
     let data = Arc::new(noise(BLOCKS * BLOCK, seed));
     let file = tempfile::NamedTempFile::new().unwrap();
     let params = TreeParams {
@@ -37,17 +37,14 @@ fn sealed(seed: u64) -> (Sealed, Arc<Vec<u8>>, Arc<Vec<u8>>) {
     seal(&data, file.as_file(), layout, &params, threads, &mut go_on).unwrap();
     let sidecar = Arc::new(std::fs::read(file.path()).unwrap());
     let sealed = Sealed::open_sidecar(data.clone(), sidecar).unwrap();
-    let tree_size = sealed.descriptor().geometry().tree_size();
-    let mut tree = vec![0; tree_size as usize];
-    sealed
-        .tree_unverified()
-        .read_exact_at(&mut tree, 0)
-        .unwrap();
-    (sealed, data, Arc::new(tree))
+    let seal = sealed.accepted_by(&Trust::Unpinned).unwrap();
+    let mut tree = vec![0; seal.geometry().tree_size() as usize];
+    seal.tree_unverified().read_exact_at(&mut tree, 0).unwrap();
+    (seal, data, Arc::new(tree))
 }
 
-fn reader(sealed: &Sealed, options: VerifyOptions) -> VerifiedReader {
-    VerifiedReader::new(sealed, &Trust::Unpinned, options).unwrap()
+fn reader(seal: Seal, options: VerifyOptions) -> VerifiedReader {
+    VerifiedReader::new(seal, options).unwrap()
 }
 
 /// Knows one release, and counts what it is told.
@@ -57,7 +54,7 @@ struct Known {
 }
 
 impl Known {
-    fn new(release: &Sealed) -> Arc<Self> {
+    fn new(release: Seal) -> Arc<Self> {
         Arc::new(Self {
             reader: reader(release, VerifyOptions::default()),
             suspected: AtomicUsize::new(0),
@@ -112,9 +109,9 @@ fn is_replaced(reader: &VerifiedReader, bytes: Range<usize>) -> bool {
 #[test]
 fn all_digests_are_those_of_the_blocks() {
     let (sealed, data, tree) = sealed(1);
-    let geometry = sealed.descriptor().geometry().clone();
+    let geometry = sealed.geometry().clone();
     assert_eq!(geometry.levels(), 3);
-    let reader = reader(&sealed, VerifyOptions::default());
+    let reader = reader(sealed, VerifyOptions::default());
     let at = |place, offset: usize| reader.digest_at(place, offset as u64).unwrap();
     let of = |bytes: &[u8]| reader.leaf_function().digests(bytes);
     for block in [0, 1, DIGESTS, DIGESTS * DIGESTS, BLOCKS - 1] {
@@ -151,11 +148,11 @@ fn all_digests_are_those_of_the_blocks() {
 #[test]
 fn a_changed_tree_has_no_digests_below_the_change() {
     let (sealed, data, tree) = sealed(1);
-    let geometry = sealed.descriptor().geometry().clone();
+    let geometry = sealed.geometry().clone();
     let changed = geometry.node_offset(1, 1);
     let tree = Arc::new(Flipped::new(tree));
     tree.flip(changed + 5);
-    let reader = reader(&sealed.with_sources(data, tree), VerifyOptions::default());
+    let reader = reader(sealed.with_sources(data, tree), VerifyOptions::default());
     assert!(reader.digest_at(Place::Tree(1), changed).unwrap().is_some());
     for (place, right, wrong) in [
         (Place::Data, 0, (DIGESTS * DIGESTS * BLOCK) as u64),
@@ -176,14 +173,14 @@ fn a_changed_tree_has_no_digests_below_the_change() {
 fn what_another_release_has_is_no_mismatch() {
     let (first, data, tree) = sealed(1);
     let (second, new_data, new_tree) = sealed(2);
-    let known = Known::new(&second);
+    let known = Known::new(second);
     for (data, tree) in [
         (new_data.clone(), tree.clone()),
         (data.clone(), new_tree.clone()),
         (new_data.clone(), new_tree.clone()),
     ] {
         let replaced = first.clone().with_sources(data, tree);
-        let reader = reader(&replaced, knowing(&known));
+        let reader = reader(replaced, knowing(&known));
         for bytes in [
             0..10,
             3 * BLOCK..200 * BLOCK,
@@ -199,17 +196,17 @@ fn what_another_release_has_is_no_mismatch() {
 fn one_forged_block_among_those_of_another_release_is_a_mismatch() {
     let (first, _, tree) = sealed(1);
     let (second, new_data, new_tree) = sealed(2);
-    let known = Known::new(&second);
+    let known = Known::new(second);
     let forged = Arc::new(Flipped::new(new_data.clone()));
     forged.flip(10 * BLOCK as u64);
     let with = |data: Arc<Flipped<Arc<Vec<u8>>>>| first.clone().with_sources(data, tree.clone());
-    let in_data = reader(&with(forged), knowing(&known));
+    let in_data = reader(with(forged), knowing(&known));
     assert!(!is_replaced(&in_data, 2 * BLOCK..12 * BLOCK));
     assert!(is_replaced(&in_data, 2 * BLOCK..10 * BLOCK));
 
     // The block of level 0 that is in the middle of three.
     let forged = Arc::new(Flipped::new(new_tree.clone()));
-    let geometry = first.descriptor().geometry().clone();
+    let geometry = first.geometry().clone();
     let right_above = Above {
         above: tree.clone(),
         below: forged.clone(),
@@ -217,7 +214,7 @@ fn one_forged_block_among_those_of_another_release_is_a_mismatch() {
     };
     forged.flip(geometry.node_offset(0, 5));
     let in_tree = reader(
-        &first.clone().with_sources(new_data, Arc::new(right_above)),
+        first.clone().with_sources(new_data, Arc::new(right_above)),
         knowing(&known),
     );
     assert!(!is_replaced(
@@ -255,12 +252,12 @@ impl<S: ReadAt> ReadAt for Above<S> {
 #[test]
 fn what_a_further_copy_has_right_is_told_and_read() {
     let (first, data, tree) = sealed(1);
-    let known = Known::new(&first);
+    let known = Known::new(first.clone());
     let wrong = [5, 3 * BLOCK as u64];
     let copy = Arc::new(Doubtful::copy(data.clone(), wrong));
-    let node = first.descriptor().geometry().node_offset(0, 0);
+    let node = first.geometry().node_offset(0, 0);
     let of_tree = Arc::new(Doubtful::copy(tree, [node]));
-    let reader = reader(&first.with_sources(copy, of_tree), knowing(&known));
+    let reader = reader(first.with_sources(copy, of_tree), knowing(&known));
     let mut buf = vec![0; 10 * BLOCK];
     reader.read_exact_at(&mut buf, 0).unwrap();
     assert!(buf == data[..buf.len()]);

@@ -66,7 +66,7 @@ fn reader(source: Arc<dyn ReadAt>, options: VerifyOptions) -> VerifiedReader {
 }
 
 fn reader_of(sealed: &Sealed, options: VerifyOptions) -> VerifiedReader {
-    VerifiedReader::new(sealed, &Trust::Unpinned, options).unwrap()
+    VerifiedReader::new(sealed.accepted_by(&Trust::Unpinned).unwrap(), options).unwrap()
 }
 
 fn small_blocks() -> TreeParams {
@@ -170,10 +170,9 @@ fn count_refused(
     let trust = Trust::Digest(open().unwrap().file_digest());
     let is_refused = |&position: &u64| {
         seal.flip(position);
-        let Ok(sealed) = open() else {
-            return true;
-        };
-        let Ok(reader) = VerifiedReader::new(&sealed, &trust, VerifyOptions::default()) else {
+        let seal = open().and_then(|sealed| sealed.accepted_by(&trust));
+        let reader = seal.and_then(|seal| VerifiedReader::new(seal, VerifyOptions::default()));
+        let Ok(reader) = reader else {
             return true;
         };
         let mut block = [0; 1024];
@@ -303,8 +302,7 @@ fn a_survey_does_not_read_below_a_bad_tree_block() {
             let seal = Arc::new(Flipped::new(seal.clone()));
             let sealed = Sealed::open_sidecar(data.clone(), seal.clone()).unwrap();
             seal.flip(sealed.descriptor().geometry().node_offset(level, index) + 7);
-            let options = VerifyOptions::default();
-            let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, options).unwrap();
+            let reader = reader_of(&sealed, VerifyOptions::default());
             let before = data.counts().bytes;
             let mut found = Vec::new();
             let mut done = 0;
@@ -569,14 +567,13 @@ fn a_failed_fetch_is_retried_by_waiting_readers() {
 fn only_the_right_digest_is_trusted() {
     let bytes = sealed_bytes(b"content", SealLayout::Appended, &TreeParams::default());
     let sealed = Sealed::open_appended(Arc::new(bytes)).unwrap();
-    let options = VerifyOptions::default();
     let right = Trust::Digest(sealed.file_digest());
-    assert!(VerifiedReader::new(&sealed, &right, options.clone()).is_ok());
+    assert!(sealed.accepted_by(&right).is_ok());
     let empty: FileDigest =
         "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95"
             .parse()
             .unwrap();
-    let refused = VerifiedReader::new(&sealed, &Trust::Digest(empty), options);
+    let refused = sealed.accepted_by(&Trust::Digest(empty));
     assert!(matches!(refused.err(), Some(Error::WrongDigest { .. })));
 }
 
@@ -586,7 +583,7 @@ fn data_is_read_once() {
     let data = Arc::new(Counting::new(noise(1 << 20, 8)));
     let seal = sealed_bytes(data.inner(), SealLayout::Sidecar, &TreeParams::default());
     let sealed = Sealed::open_sidecar(data.clone(), Arc::new(seal)).unwrap();
-    let reader = VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default()).unwrap();
+    let reader = reader_of(&sealed, VerifyOptions::default());
     let before = data.counts();
     reader.read_exact_at(&mut vec![0; 1 << 20], 0).unwrap();
     assert_eq!(data.counts().requests - before.requests, 1);

@@ -99,7 +99,8 @@ fn no_seal_costs_more_than_its_blocks() {
         change(&mut sidecar, &mut random);
         let sources = [counted(&data), counted(&sidecar)];
         let opened = Sealed::open_sidecar(sources[0].clone(), sources[1].clone())
-            .and_then(|sealed| VerifiedReader::new(&sealed, &Trust::Unpinned, options()));
+            .and_then(|sealed| sealed.accepted_by(&Trust::Unpinned))
+            .and_then(|seal| VerifiedReader::new(seal, options()));
         assert!(read(&sources) <= MOST_TO_OPEN, "seed {seed}");
         if let Ok(reader) = opened {
             right += check_reads(&reader, &sources, &mut random);
@@ -131,7 +132,9 @@ fn no_hash_area_costs_more_than_its_blocks() {
         let open = || HashArea::open_beside(sources[0].clone(), sources[1].clone(), 0);
         let root = open().and_then(|area| area.root_hash_unverified());
         let opened = match root {
-            Ok(Some(root)) => open().and_then(|area| area.verified(root.as_bytes(), options())),
+            Ok(Some(root)) => open()
+                .and_then(|area| area.accepted_by(root.as_bytes()))
+                .and_then(|seal| VerifiedReader::new(seal, options())),
             Ok(None) => continue,
             Err(error) => Err::<VerifiedReader, Error>(error),
         };

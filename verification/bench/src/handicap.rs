@@ -108,7 +108,8 @@ impl Handicapped {
                     ..VerifyOptions::default()
                 };
                 let sealed = open_sealed(&source, block_size)?;
-                let reader = VerifiedReader::new(&sealed, &Trust::Digest(digest), options)?;
+                let seal = sealed.accepted_by(&Trust::Digest(digest))?;
+                let reader = VerifiedReader::new(seal, options)?;
                 let tree = tree(&source, Arc::new(reader))?;
                 let served = Served::new(source.display().to_string(), None);
                 serve(ImageFs::new(Arc::new(tree), served), &directory, true)

@@ -71,8 +71,8 @@ impl Content {
         // The descriptor is trusted only after a comparison with the digest, so it is asked for if that fails.
         let trust = Trust::Digest(self.digest);
         let open = || {
-            let sealed = Sealed::open_appended(cached.clone())?;
-            VerifiedReader::new(&sealed, &trust, VerifyOptions::default())
+            let seal = Sealed::open_appended(cached.clone())?.accepted_by(&trust)?;
+            VerifiedReader::new(seal, VerifyOptions::default())
         };
         open().unwrap_or_else(|_| {
             cached.set_refreshing(true);

@@ -5,13 +5,12 @@ use std::{env, error, fmt, io, ops::Range, path::PathBuf, sync::Arc, time::Durat
 use verimount_helper::Task;
 use verimount_serve::Origin;
 use verimount_source::ReadAt;
-use verimount_verity::Releases;
+use verimount_verity::{Releases, Seal};
 
 use crate::{
     Error, ErrorKind, Location, LocationError, OpenOptions,
     accepted::{Accepted, Named},
     doctor::Diagnosis,
-    opened_seal::OpenedSeal,
     place::Place,
 };
 
@@ -125,7 +124,7 @@ impl Manifest {
 }
 
 impl NamedSuperblock {
-    pub(crate) fn is_of(&self, _: &Place, _: &OpenedSeal) -> Result<bool, Error> {
+    pub(crate) fn is_of(&self, _: &Place, _: &Seal) -> Result<bool, Error> {
         match *self {}
     }
 }
@@ -150,7 +149,7 @@ pub(crate) fn other_release(
     _: &Place,
     _: Arc<dyn ReadAt>,
     _: &Accepted,
-    _: &OpenedSeal,
+    _: &Seal,
     _: &Range<u64>,
 ) -> Result<Option<io::Error>, Error> {
     Ok(None)
@@ -160,24 +159,24 @@ pub(crate) fn other_release(
 pub(crate) fn releases(
     _: &Location,
     _: Accepted,
-    _: &OpenedSeal,
+    _: &Seal,
     _: &OpenOptions,
 ) -> Option<Arc<dyn Releases>> {
     None
 }
 
 /// Nothing is kept.
-pub(crate) fn kept_seal(_: &Place, _: &Accepted, _: &Access) -> Option<OpenedSeal> {
+pub(crate) fn kept_seal(_: &Place, _: &Accepted, _: &Access) -> Option<Seal> {
     None
 }
 
 /// The same: nothing is kept.
-pub(crate) fn keep(seal: OpenedSeal, _: Option<ContentOrigin>, _: &Access) -> OpenedSeal {
+pub(crate) fn keep(seal: Seal, _: Option<ContentOrigin>, _: &Access) -> Seal {
     seal
 }
 
 /// Nothing is kept, so that nothing is gained.
-pub(crate) fn open_slow(place: Place, accepted: Accepted, _: &Access) -> Result<OpenedSeal, Error> {
+pub(crate) fn open_slow(place: Place, accepted: Accepted, _: &Access) -> Result<Seal, Error> {
     let (source, _) = place.content()?;
     accepted.find(&place, source)
 }

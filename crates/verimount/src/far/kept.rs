@@ -9,13 +9,13 @@ use std::{fmt::Display, str::FromStr, sync::Arc};
 use verimount_cache::{Cache, Cached, Key, Object, Part};
 use verimount_remote::registry::BlobDigest;
 use verimount_source::ReadAt;
-use verimount_verity::{Descriptor, FileDigest, Sealed, TreeGeometry, dm_verity::HashArea};
+use verimount_verity::{Descriptor, FileDigest, Identity, Seal, TreeGeometry};
 
 use super::{
     Access, NamedSuperblock,
     siblings::{ContentOrigin, Siblings},
 };
-use crate::{RootHash, accepted::Accepted, opened_seal::OpenedSeal};
+use crate::{RootHash, accepted::Accepted, place::Place};
 
 /// The largest head of a seal, in bytes: many times that of a descriptor with its signature.
 pub(super) const MAX_HEAD: u64 = 64 << 10;
@@ -44,7 +44,7 @@ impl Kept {
     }
 
     /// The copies of the content of a seal that was accepted.
-    pub(crate) fn of_seal(access: &Access, seal: &OpenedSeal) -> Option<Self> {
+    pub(crate) fn of_seal(access: &Access, seal: &Seal) -> Option<Self> {
         Self::new(access, key_of_seal(seal)?)
     }
 
@@ -53,30 +53,23 @@ impl Kept {
         Some(Self { cache, key })
     }
 
-    /// The seal that is accepted, if its head is here, with tree and data that are empty. The head is right: it is that
-    /// which the key stands for.
-    pub(crate) fn seal(&self, accepted: &Accepted) -> Option<OpenedSeal> {
+    /// The seal of what is accepted at a place, if its head is here, with tree and data that are empty. The head is right: it is
+    /// that which the key stands for.
+    pub(crate) fn seal(&self, place: &Place, accepted: &Accepted) -> Option<Seal> {
         let head = find(&self.cache, &self.key, Part::Seal, MAX_HEAD)?.0;
-        let nothing = || Arc::new(Vec::new());
-        let seal = match accepted {
-            Accepted::DmVerity { root, .. } => OpenedSeal::DmVerity {
-                area: HashArea::from_parts(&head, nothing(), nothing()).ok()?,
-                root: root.clone(),
-            },
-            _ => OpenedSeal::FsVerity(Sealed::from_parts(&head, nothing(), nothing()).ok()?),
-        };
+        let seal = accepted.of_head(place, &head)?;
         let is_right = key_of_seal(&seal).as_ref() == Some(&self.key);
         is_right.then_some(seal)
     }
 
     /// The same seal; what is read of its tree and its data is kept. Blocks that are here of other content from its origin are
     /// taken from there.
-    pub(crate) fn keep(&self, seal: OpenedSeal, origin: Option<ContentOrigin>) -> OpenedSeal {
-        let head = keep(&self.cache, &self.key, Part::Seal, seal.head().into_owned());
+    pub(crate) fn keep(&self, seal: Seal, origin: Option<ContentOrigin>) -> Seal {
+        let head = keep(&self.cache, &self.key, Part::Seal, seal.head().to_vec());
         let mut held: Vec<Object> = head.into_iter().collect();
         let (tree, data) = (
-            self.copy(Part::Tree, seal.tree(), Vec::new()),
-            seal.data().clone(),
+            self.copy(Part::Tree, seal.tree_unverified(), Vec::new()),
+            seal.data_unverified().clone(),
         );
         // Siblings are looked for in the tree that is kept.
         let seal = seal.with_sources(data.clone(), tree.clone());
@@ -138,10 +131,10 @@ pub(crate) fn has_wrong_seal(cache: &Cache, key: &Key) -> bool {
 }
 
 /// The key of content with a seal.
-fn key_of_seal(seal: &OpenedSeal) -> Option<Key> {
-    match seal {
-        OpenedSeal::FsVerity(sealed) => key_of_digest(&sealed.file_digest()),
-        OpenedSeal::DmVerity { area, root } => key_of_root(root, &BlobDigest::of(area.head())),
+fn key_of_seal(seal: &Seal) -> Option<Key> {
+    match seal.identity() {
+        Identity::FileDigest(digest) => key_of_digest(digest),
+        Identity::RootHash(root) => key_of_root(&(*root).into(), &BlobDigest::of(seal.head())),
     }
 }
 

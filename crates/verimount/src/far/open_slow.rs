@@ -1,12 +1,10 @@
+use verimount_verity::Seal;
+
 use super::{Access, kept::Kept, siblings::ContentOrigin};
-use crate::{Error, accepted::Accepted, lazy::Lazy, opened_seal::OpenedSeal, place::Place};
+use crate::{Error, accepted::Accepted, lazy::Lazy, place::Place};
 
 /// Opens content that takes long to read, through its copies in the cache, if there is one.
-pub(crate) fn open_slow(
-    place: Place,
-    accepted: Accepted,
-    access: &Access,
-) -> Result<OpenedSeal, Error> {
+pub(crate) fn open_slow(place: Place, accepted: Accepted, access: &Access) -> Result<Seal, Error> {
     let origin = place.origin(&accepted);
     if let Some(seal) = kept_seal(&place, &accepted, access) {
         let origin = origin.map(|origin| origin.if_found(false));
@@ -23,15 +21,14 @@ pub(crate) fn open_slow(
 }
 
 /// The seal of what is accepted at a place, if the cache has it. Its data and tree are empty.
-pub(crate) fn kept_seal(place: &Place, accepted: &Accepted, access: &Access) -> Option<OpenedSeal> {
+pub(crate) fn kept_seal(place: &Place, accepted: &Accepted, access: &Access) -> Option<Seal> {
     let kept = Kept::of_accepted(access, accepted)?;
-    let seal = kept.seal(accepted)?;
-    accepted.check(place, &seal).is_ok().then_some(seal)
+    kept.seal(place, accepted)
 }
 
 /// The same seal, which was accepted, of content from `origin`; what is read of its tree and its data is kept in the cache, if
 /// there is one.
-pub(crate) fn keep(seal: OpenedSeal, origin: Option<ContentOrigin>, access: &Access) -> OpenedSeal {
+pub(crate) fn keep(seal: Seal, origin: Option<ContentOrigin>, access: &Access) -> Seal {
     match Kept::of_seal(access, &seal) {
         Some(kept) => kept.keep(seal, origin),
         None => seal,

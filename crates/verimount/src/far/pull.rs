@@ -8,7 +8,7 @@ use std::{path::Path, ptr, sync::Arc};
 
 use verimount_remote::registry::{BlobDigest, Descriptor};
 use verimount_source::ReadAt;
-use verimount_verity::{Identity, SealLayout};
+use verimount_verity::Identity;
 
 use self::{
     fetched::Fetched,
@@ -24,7 +24,6 @@ use crate::{
     location::sidecar_path,
     mirrors::{answering, mirrors_of},
     open::open_accepted,
-    opened_seal::OpenedSeal,
     place::Place,
     progress::{Watch, Watcher, watched},
     trust::Trust,
@@ -242,10 +241,12 @@ impl Places<'_> {
             self.remote(open, Some(opened), size, None, options)
         };
         let (source, _) = there.content()?;
-        let sidecar = match self.accepted.find(there, source.clone())? {
-            OpenedSeal::FsVerity(sealed) if sealed.layout() == SealLayout::Appended => None,
-            OpenedSeal::FsVerity(_) => there.sidecar()?.or(there.location().sidecar()),
-            OpenedSeal::DmVerity { .. } => there.hash_area()?.0,
+        let seal = self.accepted.find(there, source.clone())?;
+        let sidecar = match seal.identity() {
+            // It is behind the data.
+            Identity::FileDigest(_) if source.size() > seal.geometry().data_size() => None,
+            Identity::FileDigest(_) => there.sidecar()?.or(there.location().sidecar()),
+            Identity::RootHash(_) => there.hash_area()?.0,
         };
         let seal = match sidecar {
             Some(at) => Some(file(open_seal, there.file(&at)?)?),

@@ -18,13 +18,11 @@ use std::{
 use verimount_source::{GRANULE, ReadAt, ReadError};
 use verimount_sync::Mutex;
 use verimount_verity::{
-    FileDigest, Mismatch, Releases, Trust, VerifiedReader, VerifyOptions as ReaderOptions,
+    FileDigest, Identity, Mismatch, Releases, Seal, VerifiedReader, VerifyOptions as ReaderOptions,
 };
 
 use super::Access;
-use crate::{
-    Error, Location, OpenOptions, accepted::Accepted, opened_seal::OpenedSeal, place::Place,
-};
+use crate::{Error, Location, OpenOptions, accepted::Accepted, place::Place};
 
 /// How long what was found at a place counts at most. It ends sooner when a server says that a file has changed.
 const RECENT: Duration = Duration::from_secs(60);
@@ -48,26 +46,19 @@ struct Release {
 
 impl Release {
     /// The release in `source`, the file at a place, if its seal is accepted as `signed`, and is not that of `own`.
-    fn of(
-        place: &Place,
-        source: Arc<dyn ReadAt>,
-        signed: &Accepted,
-        own: &OpenedSeal,
-    ) -> Option<Self> {
+    fn of(place: &Place, source: Arc<dyn ReadAt>, signed: &Accepted, own: &Seal) -> Option<Self> {
         let found = signed.find(place, source).ok()?;
-        let (OpenedSeal::FsVerity(found), OpenedSeal::FsVerity(own)) = (&found, own) else {
+        let Identity::FileDigest(digest) = *found.identity() else {
             return None;
         };
-        let digest = found.file_digest();
-        if digest == own.file_digest() {
+        if found.identity() == own.identity() {
             return None;
         }
         let options = ReaderOptions {
             cache_bytes: TREE_CACHE,
             ..ReaderOptions::default()
         };
-        // It was accepted just now.
-        let reader = VerifiedReader::new(found, &Trust::Unpinned, options).ok()?;
+        let reader = VerifiedReader::new(found, options).ok()?;
         Some(Self {
             at: place.location().clone(),
             digest,
@@ -114,7 +105,7 @@ pub(crate) fn other_release(
     place: &Place,
     source: Arc<dyn ReadAt>,
     accepted: &Accepted,
-    own: &OpenedSeal,
+    own: &Seal,
     range: &Range<u64>,
 ) -> Result<Option<io::Error>, Error> {
     let signed = accepted.signed().filter(|_| place.location().is_remote());
@@ -132,7 +123,7 @@ pub(crate) fn other_release(
 pub(crate) fn releases(
     location: &Location,
     signed: Accepted,
-    own: &OpenedSeal,
+    own: &Seal,
     options: &OpenOptions,
 ) -> Option<Arc<dyn Releases>> {
     let first = Place::new(location.clone(), options);
@@ -158,7 +149,7 @@ pub(crate) fn releases(
 struct Known {
     places: Vec<Place>,
     signed: Accepted,
-    own: OpenedSeal,
+    own: Seal,
     access: Access,
     last: Mutex<Option<Look>>,
     /// Whether a thread judges blocks that nobody waits for.

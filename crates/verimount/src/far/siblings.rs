@@ -8,15 +8,12 @@ use std::{ops::Range, str, sync::Arc};
 use verimount_cache::{Cache, Key, Object, Part};
 use verimount_remote::registry::BlobDigest;
 use verimount_source::ReadAt;
-use verimount_verity::{LeafFunction, Leaves, Sealed, dm_verity::HashArea};
+use verimount_verity::{LeafFunction, Leaves, Seal, Sealed, Trust, dm_verity::HashArea};
 
 use super::kept::{self, MAX_HEAD, key_of_digest};
-use crate::{
-    like::{
-        Like,
-        old::{Gathering, Olds},
-    },
-    opened_seal::OpenedSeal,
+use crate::like::{
+    Like,
+    old::{Gathering, Olds},
 };
 
 /// How many contents of an origin are remembered.
@@ -90,8 +87,8 @@ impl Siblings {
 
     /// The data of a seal that was accepted, with blocks read from siblings that have them. They are looked for when something is
     /// read first.
-    pub(super) fn reading(self, seal: OpenedSeal) -> Arc<dyn ReadAt> {
-        let data = seal.data().clone();
+    pub(super) fn reading(self, seal: Seal) -> Arc<dyn ReadAt> {
+        let data = seal.data_unverified().clone();
         if self.keys.is_empty() {
             return data;
         }
@@ -136,7 +133,10 @@ fn leaves(cache: &Cache, key: &Key) -> Option<(Leaves, Object)> {
     let data = cache.existing(key, Part::Data)?;
     let tree = Arc::new(cache.existing(key, Part::Tree)?);
     let leaves = match Sealed::from_parts(&head, Arc::new(data.clone()), tree.clone()) {
-        Ok(sealed) => sealed.leaves_unverified(),
+        Ok(sealed) => sealed
+            .accepted_by(&Trust::Unpinned)
+            .ok()?
+            .leaves_unverified(),
         Err(_) => {
             let area = HashArea::from_parts(&head, Arc::new(data.clone()), tree).ok()?;
             area.leaves_unverified()

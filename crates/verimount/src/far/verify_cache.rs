@@ -121,5 +121,6 @@ fn open(cache: &Cache, key: &Key, data: &Object) -> Option<VerifiedReader> {
     data.known_size()
         .filter(|size| *size == geometry.data_size())?;
     let sealed = Sealed::from_parts(&seal, Arc::new(data.clone()), tree).ok()?;
-    VerifiedReader::new(&sealed, &Trust::Unpinned, VerifyOptions::default()).ok()
+    let seal = sealed.accepted_by(&Trust::Unpinned).ok()?;
+    VerifiedReader::new(seal, VerifyOptions::default()).ok()
 }

@@ -312,7 +312,7 @@ fn find(location: &Location, options: &OpenOptions) -> Result<(Leaves, Arc<dyn R
     let place = Place::new(location.clone(), &options.clone().without_places());
     let (source, _) = place.content()?;
     match Accepted::OwnSeal.find(&place, source.clone()) {
-        Ok(seal) => Ok((seal.leaves(), seal.data().clone())),
+        Ok(seal) => Ok((seal.leaves_unverified(), seal.data_unverified().clone())),
         // That of a tree of dm-verity is known to its users only.
         Err(error) => match find_hash_area(&place, source) {
             Ok(area) => Ok((area.leaves_unverified(), area.data_unverified().clone())),

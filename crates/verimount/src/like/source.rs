@@ -13,10 +13,9 @@ use std::{
 
 use verimount_source::{GRANULE, ReadAt, ReadError, check_range};
 use verimount_sync::Mutex;
-use verimount_verity::{Error, LeafFunction, VerifiedReader, VerifyOptions};
+use verimount_verity::{Error, LeafFunction, Seal, VerifiedReader, VerifyOptions};
 
 use super::old::{Olds, Part};
-use crate::opened_seal::OpenedSeal;
 
 /// How much of the tree is kept to find digests in, in bytes: what verifies keeps its own.
 const TREE_CACHE: usize = 1 << 20;
@@ -60,16 +59,17 @@ impl Like {
     /// something is read first.
     ///
     /// # Errors
-    /// As [`OpenedSeal::reader`].
+    /// As [`VerifiedReader::new`].
     pub(crate) fn new(
-        seal: OpenedSeal,
+        seal: Seal,
         olds: impl FnOnce(&LeafFunction) -> Olds + Send + 'static,
     ) -> Result<Self, Error> {
-        let data = seal.data().clone();
-        let digests = seal.reader(VerifyOptions {
+        let data = seal.data_unverified().clone();
+        let options = VerifyOptions {
             cache_bytes: TREE_CACHE,
             ..VerifyOptions::default()
-        })?;
+        };
+        let digests = VerifiedReader::new(seal, options)?;
         let function = digests.leaf_function().clone();
         Ok(Self {
             shared: Arc::new(Shared {

@@ -11,8 +11,8 @@ use verimount_source::{ReadAt, ReadError, Window};
 
 use super::{Params, SUPERBLOCK_SIZE, superblock::Superblock};
 use crate::{
-    Corruption, Digest, Error, Identity, Leaves, TreeGeometry, VerifiedReader, VerifyOptions,
-    unfinished::Unfinished, verified::Rooted,
+    Corruption, Digest, Error, Identity, Leaves, Seal, TreeGeometry, hasher::topmost_digest,
+    unfinished::Unfinished,
 };
 
 /// Data and its dm-verity Merkle tree, neither verified yet.
@@ -102,30 +102,14 @@ impl HashArea {
         })
     }
 
-    /// The bytes of the superblock.
-    pub fn head(&self) -> &[u8] {
-        &*self.head
-    }
-
     /// The stored data.
     pub fn data_unverified(&self) -> &Arc<dyn ReadAt> {
         &self.data
     }
 
-    /// The stored tree.
-    pub fn tree_unverified(&self) -> &Arc<dyn ReadAt> {
-        &self.tree
-    }
-
     /// The digests of data blocks in the stored tree.
     pub fn leaves_unverified(&self) -> Leaves {
         Leaves::new(self.tree.clone(), self.params().hashing(), self.geometry())
-    }
-
-    /// The same hash area, whose data and tree are read from other sources of the same sizes.
-    #[must_use]
-    pub fn with_sources(self, data: Arc<dyn ReadAt>, tree: Arc<dyn ReadAt>) -> Self {
-        Self { data, tree, ..self }
     }
 
     /// The tree's parameters.
@@ -138,62 +122,40 @@ impl HashArea {
         &self.superblock.geometry
     }
 
+    /// The bytes of the superblock.
+    pub fn head(&self) -> &[u8] {
+        &*self.head
+    }
+
     /// The digest of the tree's topmost block: the root hash, if it is unchanged. `None` for
     /// a single block of data, which has no tree.
     ///
     /// # Errors
     /// [`Error::Source`].
     pub fn root_hash_unverified(&self) -> Result<Option<Digest>, Error> {
-        if self.geometry().levels() == 0 {
-            return Ok(None);
-        }
-        let hasher = self.params().hashing().tree_hasher();
-        let mut topmost = vec![0; hasher.block_size()];
-        self.tree.read_exact_at(&mut topmost, 0)?;
-        Ok(Some(hasher.digest(&hasher.hash_run(&topmost))))
+        let digest = topmost_digest(&*self.tree, &self.params().hashing(), self.geometry());
+        Ok(digest?)
     }
 
-    /// Reads the data, whose root hash must be `root`.
+    /// The seal of what has the root hash `root`.
     ///
     /// # Errors
-    /// [`Error::RootHashSize`] for a root hash of another algorithm, [`Error::WrongRootHash`] if the
-    /// topmost block has another, [`Error::Source`].
-    pub fn verified(self, root: &[u8], options: VerifyOptions) -> Result<VerifiedReader, Error> {
+    /// [`Error::RootHashSize`] for a root hash of another algorithm.
+    pub fn accepted_by(&self, root: &[u8]) -> Result<Seal, Error> {
         let algorithm = self.params().algorithm;
         let root = Digest::new(algorithm, root).ok_or(Error::RootHashSize {
             algorithm,
             actual: root.len(),
         })?;
-        self.check_root(root)?;
-        let rooted = Rooted {
-            hashing: self.params().hashing(),
-            geometry: self.superblock.geometry,
-            data: self.data,
-            tree: self.tree,
-            root,
+        Ok(Seal {
             identity: Identity::RootHash(root),
-        };
-        Ok(VerifiedReader::rooted(rooted, options))
-    }
-
-    /// Checks the topmost block first, to distinguish a wrong root hash from damage.
-    fn check_root(&self, expected: Digest) -> Result<(), Error> {
-        let is_wrong = |actual: &Option<Digest>| actual.is_some_and(|actual| actual != expected);
-        let mut actual = self.root_hash_unverified()?;
-        let block_size = u64::try_from(self.params().hash_block_size.bytes()).unwrap_or(u64::MAX);
-        for _ in 0..self.tree.copies() {
-            if !is_wrong(&actual) || !self.tree.distrust(0, block_size) {
-                break;
-            }
-            actual = self.root_hash_unverified()?;
-        }
-        match actual {
-            Some(actual) if actual != expected => Err(Error::WrongRootHash {
-                expected: Box::new(expected),
-                actual: Box::new(actual),
-            }),
-            _ => Ok(()),
-        }
+            root,
+            hashing: self.params().hashing(),
+            geometry: self.geometry().clone(),
+            head: self.head.as_slice().into(),
+            data: self.data.clone(),
+            tree: self.tree.clone(),
+        })
     }
 }
 

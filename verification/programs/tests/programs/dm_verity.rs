@@ -12,7 +12,7 @@ use std::{
 use verimount_source::{FileSource, ReadAt};
 use verimount_testkit::{all_or_one, go_on, noise, tools};
 use verimount_verity::{
-    HashAlgorithm, SealLayout, VerifyOptions,
+    HashAlgorithm, SealLayout, VerifiedReader, VerifyOptions,
     dm_verity::{BlockSize, HashArea, Params, Salt, SealedDevice, seal},
     parse_hex,
 };
@@ -179,10 +179,8 @@ fn read(data: &Path, hashes: &Path, layout: SealLayout, made: &SealedDevice) -> 
         SealLayout::Sidecar => HashArea::open_beside(open(data), open(hashes), made.hash_offset),
     };
     let root = parse_hex(&made.root.to_string()).unwrap();
-    let reader = area
-        .unwrap()
-        .verified(&root, VerifyOptions::default())
-        .unwrap();
+    let seal = area.unwrap().accepted_by(&root).unwrap();
+    let reader = VerifiedReader::new(seal, VerifyOptions::default()).unwrap();
     let mut bytes = vec![0; reader.size() as usize];
     reader.read_exact_at(&mut bytes, 0).unwrap();
     bytes

@@ -8,7 +8,7 @@ use verimount_verity::VerifiedReader;
 use super::{Fetched, Remote};
 use crate::{
     Error, OpenOptions, Step, Unshared,
-    accepted::Accepted,
+    accepted::{Accepted, reader},
     fault::Fault,
     like::{
         old::{Olds, Part},
@@ -36,12 +36,12 @@ pub(super) fn share(
 ) -> Result<(u64, Vec<Unshared>), Error> {
     // All behind the data: the tree, if it is in the same file.
     let seal = accepted.find(there, from.source.clone())?;
-    let (size, _) = seal.sizes();
+    let size = seal.geometry().data_size();
     data.fetch(iter::once(size..from.source.size()), from, watch)?;
     // From here on, the tree is read from where it has been copied to.
     let (source, _) = here.content()?;
     let seal = accepted.find(here, source)?;
-    let reader = Accepted::reader(there.location(), seal, Default::default())?;
+    let reader = reader(there.location(), seal, Default::default())?;
     let function = reader.leaf_function();
     let (olds, unshared) = Olds::open(&options.like, function, options, data.folder());
     let sharing = Sharing {

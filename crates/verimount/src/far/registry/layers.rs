@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use verimount_remote::registry::{BlobDigest, Descriptor, Manifest};
-use verimount_verity::{Digest, FileDigest, HashAlgorithm, parse_hex};
+use verimount_verity::{Digest, FileDigest, HashAlgorithm, Seal, parse_hex};
 
 use super::hashed::hashed;
 use crate::{
-    Error, accepted::Named, far::sound_file::SealedContent, layers_error::LayersError,
-    opened_seal::OpenedSeal, place::Place,
+    Error, accepted::Named, far::sound_file::SealedContent, layers_error::LayersError, place::Place,
 };
 
 /// What kind of artifact a manifest describes.
@@ -95,9 +94,9 @@ impl Layers {
 
 impl NamedSuperblock {
     /// Whether it is the superblock of this seal.
-    pub(crate) fn is_of(&self, place: &Place, seal: &OpenedSeal) -> Result<bool, Error> {
+    pub(crate) fn is_of(&self, place: &Place, seal: &Seal) -> Result<bool, Error> {
         match *self {
-            Self::Digest(expected) => Ok(BlobDigest::of(&seal.head()) == expected),
+            Self::Digest(expected) => Ok(BlobDigest::of(seal.head()) == expected),
             Self::InLayer(expected) => {
                 let at = place.sidecar()?.unwrap_or(place.location().clone());
                 Ok(hashed(&*place.file(&at)?, &at, |_| Ok(()))? == expected)
