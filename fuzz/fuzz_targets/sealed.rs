@@ -20,7 +20,8 @@ const SEED: &[u8] = include_bytes!("../seeds/sealed/two-levels");
 /// How many bytes are read to open a sidecar, at most: the number with which it ends, the descriptor and the longest signature.
 const MOST_BESIDE: u64 = 4 + (16 << 10);
 
-/// The same of an appended seal, whose signature was perhaps being replaced: the mark, and the new end, too.
+/// How many bytes are read to open an appended seal, at most. Its signature was perhaps being replaced: the mark and
+/// the new end are read, too.
 const MOST_APPENDED: u64 = MOST_BESIDE + 512 + (20 << 10);
 
 /// The seed's data, and its digest.

@@ -81,7 +81,7 @@ impl Demo {
         Ok(printed)
     }
 
-    /// The same as [`Self::show`] for a command whose exit code must be 1.
+    /// Prints a command line, and runs it in the folder: its exit code must be 1.
     fn show_failing(&self, program: &str, args: &[&str]) -> Result<()> {
         let mut command = self.echo(program, args);
         let status = command.status()?;

@@ -109,12 +109,15 @@ fn folders(at: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(all?.into_iter().filter(|path| path.is_dir()).collect())
 }
 
-fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
+/// The sources below a folder, without what Cargo has made there.
+pub(crate) fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            found.extend(sources(&path)?);
+            if !path.ends_with("target") {
+                found.extend(sources(&path)?);
+            }
         } else if path.extension().is_some_and(|end| end == "rs") {
             found.push(path);
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod check;
+mod comments;
 mod crash;
 mod demo;
 mod deny;

@@ -12,12 +12,12 @@ use verimount_support::{
 };
 use verimount_testenv::{AS_NOBODY, SKIPS};
 
-use crate::{features, fuzz, skips::Skips};
+use crate::{comments, features, fuzz, skips::Skips};
 
 /// How many tests of a program run at once.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// Checks format and features of everything, which takes seconds.
+/// Checks format, comments and features of everything, which takes seconds.
 pub(crate) fn check_at_once() -> Result<()> {
     step(
         "Format",
@@ -26,6 +26,11 @@ pub(crate) fn check_at_once() -> Result<()> {
             command::run(cargo("fmt").args(["--all", "--check"]))?;
             command::run(cargo("fmt").args(["--manifest-path", fuzz::MANIFEST, "--check"]))
         },
+    )?;
+    step(
+        "Comments",
+        "looks for those that say \"the same\", and not as what",
+        comments::check,
     )?;
     step(
         "Features",

@@ -75,8 +75,8 @@ impl<Id> Serving<Id> {
 pub(crate) enum Wanted<'a> {
     Passthrough {
         file: BorrowedFd<'a>,
-        /// The same file with `O_PATH`, if its backing file may be kept while it is not open. A
-        /// descriptor that is open for writing would prevent the file from being executed.
+        /// `file`, opened with `O_PATH`, if its backing file may be kept while it is not open. A descriptor that is
+        /// open for writing would prevent the file from being executed.
         keep: Option<&'a Arc<OwnedFd>>,
     },
     Relay,

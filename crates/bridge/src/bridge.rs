@@ -284,7 +284,7 @@ impl<R: Register> BridgedFile<R> {
         Ok(done)
     }
 
-    /// The same for pages of a mapping, which the kernel writes back.
+    /// Writes pages of a mapping, which the kernel writes back, as [`Self::write`] does.
     ///
     /// # Errors
     /// `EPERM` if the file can only be appended to; any other, if nothing could be written.

@@ -53,9 +53,8 @@ impl<'a> OpenFacts<'a> {
         }
     }
 
-    /// The same for an operation on names, with the path that the file will have. It fails with
-    /// `EBUSY` instead of waiting for a lease on the file, since other operations wait for this
-    /// one.
+    /// Makes these the facts of an operation on names, with the path that the file will have. It fails with `EBUSY`
+    /// instead of waiting for a lease on the file, since other operations wait for this one.
     pub(crate) fn at(mut self, path: PathBuf) -> Self {
         self.paths = OnceCell::from(vec![path]);
         self.at_once = true;

@@ -155,8 +155,8 @@ impl Rights {
         }
     }
 
-    /// The same with the caller's user id only: without groups and capabilities, which need not be found
-    /// out for that, and with its group id if that `has_effect`.
+    /// This thread has the caller's user id until the result is dropped, but no groups and capabilities, which need not
+    /// be found out for that; and the caller's group id if that `has_effect`.
     pub(crate) fn act_as_owner(self, caller: Caller, has_effect: bool) -> Result<Acting, Errno> {
         let prepared = self.prepared()?;
         let identity = Identity {

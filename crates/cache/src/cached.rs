@@ -36,7 +36,7 @@ impl<S: ReadAt> Cached<S> {
         }
     }
 
-    /// The same, which holds other objects without which what is kept is of no use.
+    /// Also holds `objects`, without which what is kept is of no use.
     #[must_use]
     pub fn holding(self, objects: Vec<Object>) -> Self {
         Self {

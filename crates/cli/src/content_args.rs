@@ -43,7 +43,7 @@ impl ContentArgs {
         self.open_like(location, &LikeArgs::default())
     }
 
-    /// The same, with what older content has of it.
+    /// Opens `location` with what older content has of it, and says so if less is verified than could be.
     pub(crate) fn open_like(&self, location: &Location, like: &LikeArgs) -> Result<Content> {
         let devices = &self.devices.device;
         let options = like.apply(self.read.options(location, devices, &self.mirrors)?);
@@ -102,7 +102,7 @@ pub(crate) struct LikeArgs {
 }
 
 impl LikeArgs {
-    /// The same options, with this content.
+    /// Adds the older content to `options`.
     pub(crate) fn apply(&self, options: OpenOptions) -> OpenOptions {
         self.like.iter().cloned().fold(options, OpenOptions::like)
     }

@@ -45,7 +45,7 @@ impl Made {
         }
     }
 
-    /// The same, with a superblock in the file.
+    /// Says where the superblock of dm-verity is in the file, if it has one.
     pub(crate) fn with_hash_offset(self, hash_offset: Option<u64>) -> Self {
         Self {
             hash_offset,

@@ -42,7 +42,7 @@ pub(crate) struct Explained {
 }
 
 impl Explained {
-    /// The same as `error`, in these words.
+    /// `error`, in these words.
     pub(crate) fn new(error: &verimount::Error, text: impl Display) -> Self {
         Self {
             text: text.to_string(),

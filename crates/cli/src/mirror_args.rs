@@ -20,7 +20,7 @@ pub(crate) struct MirrorArgs {
 }
 
 impl MirrorArgs {
-    /// The same options, with these places.
+    /// Adds these places to `options`, and whether wrong bytes are replaced there.
     pub(crate) fn apply(&self, options: OpenOptions) -> OpenOptions {
         let mirrors = self.mirror.iter();
         mirrors.fold(options.repair(self.repair), OpenOptions::mirror)

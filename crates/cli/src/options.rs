@@ -142,7 +142,7 @@ impl TrustArgs {
             || self.dm_verity.root_hash().is_some()
     }
 
-    /// The same options, with what is accepted at `location`. Without arguments, that is what the location names, or else
+    /// Adds to `options` what is accepted at `location`. Without arguments, that is what the location names, or else
     /// anything that has the digest in its own seal.
     pub(crate) fn apply(&self, options: OpenOptions, location: &Location) -> Result<OpenOptions> {
         if self.unverified {

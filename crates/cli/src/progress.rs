@@ -76,10 +76,10 @@ fn name(step: Step) -> &'static str {
 /// What a bar shows.
 const BYTES: &str = "{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
 
-/// The same where nobody knows how many bytes there are.
+/// What a bar shows where nobody knows how many bytes there are.
 const BYTES_SO_FAR: &str = "{msg} {bytes} {binary_bytes_per_sec}";
 
-/// The same for parts of a tree instead of bytes.
+/// What a bar shows where parts of a tree are counted instead of bytes, and nobody knows how many there are.
 const PARTS_SO_FAR: &str = "{msg} {human_pos}";
 
 /// A progress bar. It is on stderr, if that is a terminal, from [`DELAY`] on,

@@ -72,7 +72,7 @@ struct JsonReport {
     image: Option<String>,
     /// The model whose signature was checked.
     model: Option<JsonModel>,
-    /// The same of its further devices.
+    /// The reports of its further devices.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     devices: Vec<Self>,
 }

@@ -73,7 +73,8 @@ impl<'i> Directory<'i> {
         Ok(())
     }
 
-    /// The same of a damaged directory: `visit` gets the reasons where blocks are left out.
+    /// Gives the entries of a damaged directory from `position` on to `visit`, with the position behind each, until it
+    /// breaks. Where blocks are left out, it gets the reasons.
     pub(crate) fn list_readable(
         &self,
         position: u64,

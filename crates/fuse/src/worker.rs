@@ -98,8 +98,8 @@ impl<F: FileSystem> Worker<F> {
         Ok(())
     }
 
-    /// The same as one of the threads of `pool`, so that no user's requests block another's. An `added`
-    /// thread also ends when there are enough without it.
+    /// Answers requests of at most `room` bytes from `device` as one of the threads of `pool`, so that no user's
+    /// requests block another's, until the mount ends. An `added` thread also ends when there are enough without it.
     ///
     /// # Errors
     /// The system's error.

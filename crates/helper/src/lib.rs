@@ -56,7 +56,8 @@ pub fn ask(task: &str, question: &[u8]) -> Option<io::Result<Answer>> {
     Some(ask_at(helper, task, question))
 }
 
-/// The same for a task that opens a file.
+/// Has the helper do the task with this name, which opens a file; `None` if this process has no helper, and can do it
+/// itself.
 ///
 /// # Errors
 /// As [`ask`], and an error if the helper has sent no file.

@@ -44,7 +44,7 @@ impl Blocks {
         }
     }
 
-    /// The same, but each tag sector is read before it is first changed.
+    /// Has each tag sector read before it is first changed.
     pub(crate) fn reading_tags_back(self) -> Self {
         Self {
             tags: self.tags.reading_back(),

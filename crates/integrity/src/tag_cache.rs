@@ -60,8 +60,8 @@ impl TagCache {
         }
     }
 
-    /// The same, but each sector is read before tags in it are first set. The cache exists to avoid
-    /// these reads; this is for measuring what they cost.
+    /// Has each sector read before tags in it are first set. The cache exists to avoid these reads; this is for
+    /// measuring what they cost.
     pub(crate) fn reading_back(self) -> Self {
         Self {
             reads_back: true,

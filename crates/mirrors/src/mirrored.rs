@@ -141,7 +141,7 @@ impl Mirrored {
         Ok(pieces)
     }
 
-    /// The same, from places that may have it right, in this order. Ends when one has answered, as far as it can.
+    /// Reads a range from places that may have it right, in this order. Ends when one has answered, as far as it can.
     fn read_best(
         &self,
         buf: &mut [u8],
@@ -316,7 +316,8 @@ impl Shared {
         are_many
     }
 
-    /// The same, of a place that had `seen` strikes when it was asked. Also returns, first, whether any was counted.
+    /// Counts a strike of a place that had `seen` of them when it was asked. Returns whether any was counted, and
+    /// whether there are too many.
     fn blame_once(&self, range: &Range<u64>, place: usize, seen: u8) -> (bool, bool) {
         let mut blame = self.blame.lock();
         let counted = blame.strike_once(range, place, seen);

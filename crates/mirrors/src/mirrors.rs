@@ -52,7 +52,7 @@ impl Mirrors {
         Arc::new(Self::with(places, timeout, None))
     }
 
-    /// The same; wrong bytes are replaced at near places.
+    /// Places, as [`Self::new`] has them, where wrong bytes are replaced if they are near.
     pub fn mending<N: Into<String>>(
         places: impl IntoIterator<Item = (N, PlaceKind)>,
         timeout: Duration,

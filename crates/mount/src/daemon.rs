@@ -33,7 +33,7 @@ impl Daemon {
         })
     }
 
-    /// The same process with its id in this PID namespace.
+    /// The process, by the id that it has in this PID namespace.
     pub fn numbered(self, pid: i32) -> Self {
         Self { pid, ..self }
     }

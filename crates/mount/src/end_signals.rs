@@ -51,7 +51,7 @@ impl EndSignals {
         })
     }
 
-    /// The same, with what SIGHUP reloads.
+    /// Has SIGHUP call `reload`.
     pub fn reloading(self, reload: Reload) -> Self {
         Self {
             reload: Some(reload),

@@ -207,7 +207,7 @@ fn open_mounted(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedF
     helping::mount(options).unwrap_or_else(|| mount_here(mount_point, options))
 }
 
-/// The same, by this process.
+/// Mounts on `mount_point` without asking the helper process; returns the open FUSE device.
 pub(crate) fn mount_here(mount_point: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
     if geteuid().is_root() {
         match kernel_mount::mount(mount_point, options) {
@@ -258,7 +258,7 @@ fn raise_read_ahead(place: &Place) -> bool {
     geteuid().is_root() && helping::read_ahead().unwrap_or_else(|| set_read_ahead(place))
 }
 
-/// The same, by this process.
+/// Sets the kernel's read-ahead without asking the helper process. Returns whether it was set.
 pub(crate) fn set_read_ahead(place: &Place) -> bool {
     place.device.as_ref().is_some_and(|device| {
         let setting = format!("/sys/class/bdi/{device}/read_ahead_kb");

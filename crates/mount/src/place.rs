@@ -53,7 +53,7 @@ impl Place {
         Ok(left)
     }
 
-    /// The same, by this process, for the one that serves it.
+    /// Detaches it without asking the helper process, as [`Self::leave`] does, for the process that serves it.
     pub(crate) fn leave_here(&self, daemon: Option<Daemon>) -> Result<Left, UnmountError> {
         let Some(entry) = self.entry() else {
             return Ok(Left::default());

@@ -68,7 +68,7 @@ pub(crate) fn detach(entry: &MountEntry) -> Result<(), UnmountError> {
     helping::detach(entry).unwrap_or_else(|| detach_here(entry))
 }
 
-/// The same, by this process.
+/// Detaches this mount of Verimount (a lazy unmount), and no other, without asking the helper process.
 ///
 /// A look-up of an automount point waits while the mount expires, and then finds the automount point itself, which is to stay.
 /// So the root is looked up first, by which nothing is mounted, and unmounted if it is still that of this mount.

@@ -14,7 +14,7 @@ pub fn memory_limit() -> Option<u64> {
     limit_below(Path::new(ROOT))
 }
 
-/// The same of a system whose file system begins at `root`.
+/// As [`memory_limit`], in a system whose file system begins at `root`.
 fn limit_below(root: &Path) -> Option<u64> {
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let places = groups.lines().filter_map(|line| place(root, line));

@@ -42,7 +42,8 @@ impl Limits {
         Self::within(memory_limit())
     }
 
-    /// The same if all of the process's memory is limited to this many bytes.
+    /// The default limits, with less memory if `limit` is low: the bytes that all of the process's memory is limited
+    /// to.
     fn within(limit: Option<u64>) -> Self {
         let usual = Self::default();
         let share = limit.map_or(u64::MAX, |limit| limit / SHARE);

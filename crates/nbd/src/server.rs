@@ -46,7 +46,7 @@ impl Server {
         Self::bind_for(path, SocketAccess::default())
     }
 
-    /// The same, with these permissions for the socket.
+    /// Creates the socket with these permissions, replacing an abandoned one.
     ///
     /// # Errors
     /// I/O errors.
@@ -69,7 +69,7 @@ impl Server {
         }
     }
 
-    /// The same server with other limits.
+    /// Replaces the limits.
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self

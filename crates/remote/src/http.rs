@@ -105,7 +105,7 @@ impl Http {
         self.agent.clone().shutdown();
     }
 
-    /// The same with other proxies.
+    /// Replaces the proxies.
     #[cfg(test)]
     pub(crate) fn with_proxies(self, proxies: Proxies) -> Self {
         let proxies = proxies.into();

@@ -260,7 +260,7 @@ impl Queue {
         true
     }
 
-    /// The same for a granule that is fetched early.
+    /// Evicts until a place is free for a granule that is fetched early; whether one is.
     fn make_room_early(&mut self) -> bool {
         (self.unread < self.limits.unread || self.evict_stale()) && self.make_room()
     }

@@ -138,8 +138,8 @@ impl Session {
         }
     }
 
-    /// The same session, for readers who compare all bytes with a digest that they know: files that are opened with it
-    /// may be replaced on the server, as long as their size stays the same. Otherwise reads then fail with
+    /// This session, for readers who compare all bytes with a digest that they know: files that are opened with it may
+    /// be replaced on the server, as long as their size stays the same. Otherwise reads then fail with
     /// [`Error::Replaced`].
     #[must_use]
     pub fn tolerating_changes(self) -> Self {
@@ -149,7 +149,7 @@ impl Session {
         }
     }
 
-    /// The same session, which sends its headers to the server of this URL only, or to none. What was said before counts.
+    /// Sends the headers to the server of this URL only, or to none. What was said before counts.
     #[must_use]
     pub fn sending_headers_to(mut self, url: Option<RemoteUrl>) -> Self {
         if let Told::Each = self.told {
@@ -158,7 +158,7 @@ impl Session {
         self
     }
 
-    /// The same with other settings and credentials of clouds than those in the environment. It must be new.
+    /// Replaces the settings and credentials of clouds from the environment. The session must be new.
     #[cfg(all(test, feature = "clouds"))]
     pub(crate) fn with_buckets(mut self, buckets: Buckets) -> Self {
         let shared = Arc::get_mut(&mut self.shared).expect("nobody else has it yet");
@@ -166,7 +166,7 @@ impl Session {
         self
     }
 
-    /// The same with other proxies than those in the environment. It must be new.
+    /// Replaces the proxies from the environment. The session must be new.
     #[cfg(test)]
     pub(crate) fn with_proxies(mut self, proxies: Proxies) -> Self {
         let shared = Arc::get_mut(&mut self.shared).expect("nobody else has it yet");

@@ -29,7 +29,7 @@ impl<S: ReadAt> Romfs<S> {
         self.walk_listed(|directory| Ok(self.entries(directory)?), visit)
     }
 
-    /// The same with the entries that `list` returns for each directory.
+    /// As [`Self::walk`], with the entries that `list` returns for each directory.
     pub(crate) fn walk_listed<E: From<Error> + From<TreeError>>(
         &self,
         mut list: impl FnMut(NodeId) -> Result<Entries, E>,

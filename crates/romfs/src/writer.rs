@@ -97,7 +97,7 @@ impl Plan {
         &self.losses
     }
 
-    /// The same, where nothing else is needed any more.
+    /// The attributes of the tree that the image will not store, where nothing else is needed any more.
     pub fn into_losses(self) -> Losses {
         self.losses
     }

@@ -21,8 +21,8 @@ pub enum FileRights {
     Write,
     /// They are read, written, created, renamed and removed.
     Change,
-    /// The same, and the kernel may open them with the rights of this process to run them for others, as it does with files
-    /// that are passed through.
+    /// They are read, written, created, renamed and removed, and the kernel may open them with the rights of this
+    /// process to run them for others, as it does with files that are passed through.
     Mirror,
 }
 

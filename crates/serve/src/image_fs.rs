@@ -77,13 +77,13 @@ impl ImageFs {
         }
     }
 
-    /// The same with files that the kernel reads from memory.
+    /// Adds files that the kernel reads from memory.
     pub fn with_resident(mut self, resident: Option<Arc<Resident>>) -> Self {
         self.resident = resident;
         self
     }
 
-    /// The same with other owners and permissions.
+    /// Serves files with other owners and permissions.
     ///
     /// # Errors
     /// [`PermissionsStored`] if the tree has permissions of its own and `owners` replaces them.

@@ -21,9 +21,9 @@ pub struct OriginStatus {
     pub bytes_received: u64,
     /// Attempts that failed and were repeated because the server could not answer then.
     pub retries_busy: u64,
-    /// The same because no connection could be made.
+    /// Attempts that failed and were repeated because no connection could be made.
     pub retries_unreachable: u64,
-    /// The same because a transfer broke off.
+    /// Attempts that failed and were repeated because a transfer broke off.
     pub retries_broken: u64,
     /// Received bytes that did not match, and were dropped.
     pub bytes_rejected: u64,
@@ -38,7 +38,7 @@ pub struct OriginStatus {
 }
 
 impl OriginStatus {
-    /// The same with texts that fit into a status.
+    /// Shortens the texts so that they fit into a status.
     pub(crate) fn bounded(mut self) -> Self {
         self.last_failure = self.last_failure.map(|failure| OriginFailure {
             reason: end_of(failure.reason, MAX_TEXT),

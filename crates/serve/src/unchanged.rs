@@ -9,7 +9,7 @@ const MAX_FILES: usize = 1 << 16;
 /// The longest tick of the system's clock. Two changes within a tick can have the same times.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The same for file systems whose times have a resolution of one or two seconds.
+/// The longest tick where the times of files have a resolution of one or two seconds.
 const COARSE_TICK: Duration = Duration::from_secs(2).saturating_add(TICK);
 
 /// Stamps of files at the time when the kernel began to cache their pages, to find out whether their

@@ -128,7 +128,7 @@ impl VerifiedTree {
         }
     }
 
-    /// The same for a file.
+    /// Serves a file with this identity, if it is verified. What is read of it is counted in `account`.
     pub fn of_file(file: SingleFile, identity: Option<Identity>, account: Arc<Account>) -> Self {
         Self {
             is_file: true,

@@ -26,7 +26,7 @@ const PAGE: u64 = 4096;
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
-    /// The same file, opened to bypass the page cache; none if that is not possible.
+    /// `file`, opened to bypass the page cache; none if that is not possible.
     direct: Option<File>,
     size: u64,
 }

@@ -16,8 +16,9 @@ pub trait ReadAt: Send + Sync {
     /// Any [`ReadError`]; the contents of `buf` are then unspecified and must not be used.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError>;
 
-    /// The same, for a reader that can ask elsewhere: a source that gets its bytes from another machine fails as soon as it
-    /// has trouble, or nothing has come for as long as `patience`. It goes on getting them: another read may find them there.
+    /// Fills `buf` with the bytes from `offset` on, for a reader that can ask elsewhere: a source that gets its bytes
+    /// from another machine fails as soon as it has trouble, or nothing has come for as long as `patience`. It goes on
+    /// getting them: another read may find them there.
     ///
     /// # Errors
     /// As [`Self::read_exact_at`].

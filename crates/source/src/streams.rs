@@ -15,7 +15,8 @@ const SEQUENTIAL: u64 = 128 << 10;
 /// How far ahead of a sequential reader is announced at most, in bytes: two of the largest steps.
 const MAX_AHEAD: u64 = 2 * LARGEST_STEP;
 
-/// The same at least, in bytes: at any time half of it, which is what a [`ChunkCache`](crate::ChunkCache) reads ahead.
+/// How far ahead of a sequential reader is announced at least, in bytes: at any time half of it, which is what a
+/// [`ChunkCache`](crate::ChunkCache) reads ahead.
 const MIN_AHEAD: u64 = 4 << 20;
 
 /// The largest step in which is announced, in bytes. Steps end at multiples of themselves, so that many machines ask

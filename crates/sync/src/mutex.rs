@@ -26,7 +26,7 @@ impl<T: ?Sized> Mutex<T> {
         guard.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same without waiting: `None` if another thread has the value.
+    /// Has the value until the guard is dropped, without waiting for it: `None` if another thread has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),

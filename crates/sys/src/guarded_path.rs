@@ -65,7 +65,7 @@ impl GuardedPath {
         Self::walk(path, false)
     }
 
-    /// The same, and creates the directories that are missing on the way.
+    /// Opens the directory of the last name of `path`, and creates the directories that are missing on the way.
     ///
     /// # Errors
     /// As [`Self::new`], and those of creating them.

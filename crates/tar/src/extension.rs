@@ -84,7 +84,7 @@ impl Extension {
         }
     }
 
-    /// The same for the target of a link.
+    /// The target of a link in the records, or the one in a header of its own; an error if there are both.
     pub(crate) fn target(&mut self, long: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, Defect> {
         match (self.link.take(), long) {
             (Some(_), Some(_)) => Err(Defect::TwoNames),

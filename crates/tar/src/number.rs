@@ -9,7 +9,7 @@ pub(crate) fn field(bytes: &[u8]) -> Option<i64> {
     }
 }
 
-/// The same, if it is not negative.
+/// A number in a field of a header, as [`field`] reads it, if it is not negative.
 pub(crate) fn unsigned_field(bytes: &[u8]) -> Option<u64> {
     field(bytes)?.try_into().ok()
 }

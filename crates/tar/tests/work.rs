@@ -59,7 +59,7 @@ fn with_map_in_header(archive: TarArchive, name: &[u8], random: &mut Random) -> 
     more.bytes(&vec![1; ranges])
 }
 
-/// The same with a map in front of its content.
+/// A file of holes and single bytes, with a map in front of its content.
 fn with_map_in_front(archive: TarArchive, name: &[u8], random: &mut Random) -> TarArchive {
     let ranges = random.below(5000);
     let lines = (0..ranges).map(|number| format!("{}\n1\n", 2 * number));

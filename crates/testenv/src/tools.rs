@@ -20,8 +20,8 @@ pub fn find(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// The same for a program that `cargo xtask test` does not install: it may be missing even when [`REQUIRE_TOOLS`] is
-/// set.
+/// The path of the program `name`, which `cargo xtask test` does not install: it may be missing even when
+/// [`REQUIRE_TOOLS`] is set. `None`, after a note on stderr, if the test must be skipped.
 pub fn find_optional(name: &str) -> Option<PathBuf> {
     let found = locate(name);
     if found.is_none() {

@@ -33,7 +33,7 @@ pub fn flip_at(path: &Path, position: u64) {
     overwrite(path, position, &[byte[0] ^ 1]);
 }
 
-/// The same where these bytes begin; returns the position.
+/// Changes a bit of a file where these bytes begin; returns the position.
 #[track_caller]
 pub fn flip_where(path: &Path, part: &[u8]) -> u64 {
     let position = position_of(part, &fs::read(path).unwrap()) as u64;

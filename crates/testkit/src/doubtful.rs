@@ -26,7 +26,7 @@ impl<S> Doubtful<S> {
         }
     }
 
-    /// The same, but they stay wrong, although the source says that they may change.
+    /// `inner` with wrong bytes at these offsets, which stay wrong, although the source says that they may change.
     pub fn liar(inner: S, wrong: impl IntoIterator<Item = u64>) -> Self {
         Self {
             is_copy: false,

@@ -73,7 +73,7 @@ impl Outage {
         }
     }
 
-    /// The same, but `action` runs before a failure is reported or a delayed flush returns.
+    /// Runs `action` before a failure is reported or a delayed flush returns.
     pub fn with_action(self, action: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             before_report: Box::new(action),

@@ -133,7 +133,7 @@ impl HttpAnswer {
         self
     }
 
-    /// The same with only a status, and a body of nothing.
+    /// Leaves only a status, and a body of nothing.
     #[must_use]
     pub fn only_status(self, status: u16) -> Self {
         Self {
@@ -219,7 +219,7 @@ impl HttpServer {
         Self::launch(content.into(), false, Box::new(script), PLAIN)
     }
 
-    /// The same with ranges that are counted from the end.
+    /// Serves `content` under every path, as [`Self::start`] does, and knows ranges that are counted from the end.
     ///
     /// # Panics
     /// If the system allows no socket or thread.

@@ -39,7 +39,8 @@ impl World {
         Some(world)
     }
 
-    /// The same with `secrets/key`, `fixed/file`, `pub/file` and `pub/dir/file`, with all permissions for all users.
+    /// One as [`Self::with_source`] makes it, with `secrets/key`, `fixed/file`, `pub/file` and `pub/dir/file` in the
+    /// source, with all permissions for all users.
     pub fn open_source() -> Option<Self> {
         let world = Self::with_source()?;
         let src = world.path("src");
@@ -55,7 +56,8 @@ impl World {
         Some(world)
     }
 
-    /// The same with a source that everybody may change, with a file of root's. Only root can share a bridge.
+    /// One as [`Self::with_source`] makes it, whose source everybody may change, with a file of root's. Only root can
+    /// share a bridge.
     pub fn shared_source() -> Option<Self> {
         if !root_or_skip() {
             return None;
@@ -66,7 +68,8 @@ impl World {
         Some(world)
     }
 
-    /// The same whose source is a tmpfs mounted with these flags, with a few files; only root can make one.
+    /// One as [`Self::with_source`] makes it, whose source is a tmpfs mounted with these flags, with a few files; only
+    /// root can make one.
     pub fn restricted_source(flags: MountFlags) -> Option<Self> {
         if !root_or_skip() {
             return None;

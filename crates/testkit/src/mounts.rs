@@ -119,7 +119,7 @@ impl KernelMount {
         }
     }
 
-    /// The same with a loop device.
+    /// An EROFS image, with a loop device. `None`, after a note, if the kernel cannot do that.
     pub fn erofs_on_loop(image: &Path, directory: &Path, direct: bool) -> Option<Self> {
         let device = Loop::new(image, direct)?;
         match mount(&device.0, directory, "erofs", MountFlags::RDONLY, None) {

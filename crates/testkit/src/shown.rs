@@ -77,7 +77,7 @@ pub fn shown(root: &Path) -> io::Result<ShownTree> {
     paths.into_iter().map(file).collect()
 }
 
-/// The same without what copies of directories do not have: the sizes and link counts that file systems give them, and
+/// `tree` without what copies of directories do not have: the sizes and link counts that file systems give them, and
 /// holes.
 pub fn as_copied(mut tree: ShownTree) -> ShownTree {
     for file in tree.values_mut() {

@@ -95,7 +95,7 @@ pub fn pass_as_nobody(arguments: &[&str], prepare: impl FnOnce(&mut Command, &Wo
     assert!(!passed.starts_with("0 "), "{text}");
 }
 
-/// The same for a library, only when [`AS_NOBODY`] is set: it takes as long as all of these tests.
+/// Runs tests of a library again as `nobody`, only when [`AS_NOBODY`] is set: it takes as long as all of these tests.
 #[track_caller]
 pub fn pass_again_as_nobody(arguments: &[&str]) {
     match env::var_os(AS_NOBODY) {

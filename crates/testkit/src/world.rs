@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// The same with a mount point `mnt`; `None`, after a note, if mounting is impossible.
+    /// An empty one with a mount point `mnt`; `None`, after a note, if mounting is impossible.
     pub fn with_mount_point() -> Option<Self> {
         let world = fuse_or_skip().then(Self::new)?;
         world.directory("mnt");

@@ -16,11 +16,13 @@ pub struct DirEntry<'n> {
 /// Receives an entry of a directory and the cursor after it; breaks to end the listing.
 pub type AddEntry<'a> = dyn FnMut(DirEntry<'_>, Cursor) -> ControlFlow<()> + 'a;
 
-/// The same with the attributes of the file, or `None` if they cannot be read.
+/// Receives an entry of a directory, the cursor after it, and the attributes of the file, or `None` if they cannot be
+/// read; breaks to end the listing.
 pub type AddEntryAndAttr<'a> =
     dyn FnMut(DirEntry<'_>, Cursor, Option<&Attr>) -> ControlFlow<()> + 'a;
 
-/// The same for a damaged directory, with the reason where entries are missing.
+/// Receives an entry of a damaged directory and the cursor after it, or the reason where entries are missing; breaks to
+/// end the listing.
 pub type AddReadable<'a> = dyn FnMut(Result<(DirEntry<'_>, Cursor), Error>) -> ControlFlow<()> + 'a;
 
 /// A position between two entries of a directory, as `telldir` returns it. The tree chooses the numbers,

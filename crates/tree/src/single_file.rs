@@ -51,7 +51,7 @@ impl SingleFile {
         }
     }
 
-    /// The same with what fs-verity measures of the content.
+    /// Adds what fs-verity measures of the content.
     pub fn measured(self, measurement: Option<Measurement>) -> Self {
         Self {
             measurement,

@@ -12,7 +12,7 @@ use crate::{Permissions, Timestamp};
 /// come from its owner.
 const READ_AND_EXECUTE: Permissions = Permissions::new(0o555);
 
-/// The same without the group's.
+/// The permissions that a file keeps in a read-only tree, without the group's.
 const NOT_BY_GROUP: Permissions = Permissions::new(0o505);
 
 /// Owner, permissions and modification time of the file that content is stored in.

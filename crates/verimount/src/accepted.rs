@@ -72,7 +72,7 @@ impl Accepted {
         }
     }
 
-    /// The same, but only the content of this seal, which was accepted.
+    /// Accepts only the content of this seal, which was accepted.
     pub(crate) fn only(self, seal: &Seal) -> Self {
         match (self, *seal.identity()) {
             (Self::FsVerity { key, .. }, Identity::FileDigest(digest)) => Self::FsVerity {

@@ -28,7 +28,7 @@ pub(crate) fn beheaded(seal: &Seal, place: &Place, source: Arc<dyn ReadAt>) -> O
     Some(seal)
 }
 
-/// The same seal where it must be stored by the sizes of the files, and the file that it is in.
+/// The seal `known` where it must be stored by the sizes of the files, and the file that it is in.
 fn stored_as(
     known: &Sealed,
     place: &Place,

@@ -176,7 +176,8 @@ pub fn build(
     build_tree(source, output, options, scan)
 }
 
-/// The same for a tar archive that is open for reading: a file, or a pipe or socket. `name` is what errors call it.
+/// Builds an image at `output`, as [`build`] does, from a tar archive that is open for reading: a file, or a pipe or
+/// socket. `name` is what errors call it.
 ///
 /// # Errors
 /// As [`build`].

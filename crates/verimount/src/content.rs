@@ -151,7 +151,7 @@ impl Content {
         file.measured(self.identity().as_ref().and_then(measurement))
     }
 
-    /// The same, with threads that read and verify ahead of sequential readers of small pieces.
+    /// Adds threads that read and verify ahead of sequential readers of small pieces.
     #[must_use]
     pub fn read_ahead(mut self) -> Self {
         let devices = self.devices.into_iter();

@@ -99,7 +99,7 @@ impl Error {
         system.unwrap_or_else(|| of_kind().raw_os_error())
     }
 
-    /// The same about a file in the image.
+    /// Makes it an error about a file in the image.
     pub(crate) fn inside(mut self, path: &Path) -> Self {
         self.0.inside = Some(path.to_owned());
         self

@@ -78,7 +78,7 @@ impl Image {
         Ok(content)
     }
 
-    /// The same as text.
+    /// The content of a regular file as text.
     ///
     /// # Errors
     /// As [`Self::read`]; [`ErrorKind::WrongFormat`] if it is not UTF-8.
@@ -112,7 +112,7 @@ impl Image {
         self.attr(path.as_ref(), true).map(Metadata::new)
     }
 
-    /// The same; if it is a symbolic link, those of the link.
+    /// The attributes of a file; if it is a symbolic link, those of the link.
     ///
     /// # Errors
     /// As [`Self::metadata`].

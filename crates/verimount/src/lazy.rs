@@ -43,12 +43,12 @@ struct Files {
 }
 
 impl Lazy {
-    /// The same seal, whose data and tree are opened at `place` when something of them is first read.
+    /// `seal`, whose data and tree are opened at `place` when something of them is first read.
     pub(crate) fn closed(place: impl Into<Arc<Place>>, accepted: Accepted, seal: Seal) -> Seal {
         Self::new(place, accepted, &seal, Opening::closed()).read_for(seal)
     }
 
-    /// The same seal, which was found at `place`.
+    /// `seal`, whose data and tree were opened at `place`.
     pub(crate) fn open(place: impl Into<Arc<Place>>, accepted: Accepted, seal: Seal) -> Seal {
         let opening = Opening::open(Files::of(&seal));
         Self::new(place, accepted, &seal, opening).read_for(seal)
@@ -202,7 +202,7 @@ impl LazyPart {
                 None => source.read_exact_at(buf, offset),
             };
             match read {
-                // The same content may be stored there in another way now.
+                // The content may be stored there in another way now.
                 Err(ReadError::Io { source, .. }) if is_replaced(&source) => {
                     self.lazy.opening.forget(&files);
                 }

@@ -62,8 +62,8 @@ impl Location {
         })
     }
 
-    /// The same for a source that takes long to read, such as one on another machine: what is read of it is kept in the
-    /// cache, if there is one.
+    /// A source of one's own that takes long to read, such as one on another machine: what is read of it is kept in the
+    /// cache, if there is one. `name` is what it is called, in messages and as a mounted file.
     pub fn slow_source(name: impl Into<OsString>, content: impl ReadAt + 'static) -> Self {
         Self(Kind::Source {
             name: name.into(),
@@ -138,7 +138,7 @@ impl Location {
         }
     }
 
-    /// The same, also for a process that has gone to another directory.
+    /// This location, also for a process that has gone to another directory.
     pub(crate) fn absolute(self) -> Self {
         match self.0 {
             // Without a current directory, only an absolute path leads anywhere.

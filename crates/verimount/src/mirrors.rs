@@ -80,7 +80,7 @@ impl MirroredContent {
         self.repairs && opens() && self.first_place.end_is_repaired() != Some(false)
     }
 
-    /// The same origin, which is closed with the places.
+    /// `origin`, which is closed with the places.
     pub(crate) fn origin(&self, origin: Arc<dyn Origin>) -> Arc<dyn Origin> {
         Arc::new(MirroredOrigin {
             origin,

@@ -115,8 +115,8 @@ impl Mount {
         self.0.wait(EndSignals::none()?)
     }
 
-    /// The same; the first of `signals` unmounts it, too. It is served until its last open file is closed; a second signal
-    /// ends the process.
+    /// Waits until it is unmounted by others, or by the first of `signals`. It is served until its last open file is
+    /// closed; a second signal ends the process.
     ///
     /// # Errors
     /// As [`Self::wait`].

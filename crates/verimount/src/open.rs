@@ -23,7 +23,7 @@ pub(crate) fn open(location: Location, options: &OpenOptions) -> Result<Content,
     open_trusting(location, &trust, &options.clone().with_own_account())
 }
 
-/// The same for what `trust` accepts, whatever the options say of that.
+/// Opens what is at `location` with its devices, as `trust` accepts it, whatever the options say of that.
 pub(crate) fn open_trusting(
     location: Location,
     trust: &Trust,
@@ -163,7 +163,7 @@ fn open_seal(place: Place, accepted: Accepted, options: &OpenOptions) -> Result<
     })
 }
 
-/// The same seal, with blocks read from older content where that has them.
+/// `seal`, with blocks read from older content where that has them.
 fn read_like(
     location: &Location,
     seal: Seal,

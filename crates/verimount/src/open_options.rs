@@ -152,7 +152,7 @@ impl OpenOptions {
         }
     }
 
-    /// The same for content whose seal is where such seals usually are, and that is nowhere else.
+    /// These options, for content whose seal is where such seals usually are, and that is nowhere else.
     pub(crate) fn without_places(self) -> Self {
         Self {
             sidecar: None,
@@ -165,17 +165,17 @@ impl OpenOptions {
         }
     }
 
-    /// The same, with an account of what is read through the content that is about to be opened, its devices included, and of what
-    /// has taken its place.
+    /// These options, with an account of what is read through the content that is about to be opened, its devices
+    /// included, and of what has taken its place.
     pub(crate) fn with_own_account(mut self) -> Self {
         self.verify.account = Arc::default();
         self.access = self.access.without_replacement();
         self
     }
 
-    /// The same, for content at `location` of which `trust` accepts some. What is pinned need not be the same file at each read.
-    /// Headers are sent to one server only: that of the content or, if it is on this machine, that of the first location which
-    /// is not.
+    /// These options, for content at `location` of which `trust` accepts some. What is pinned need not be the same file
+    /// at each read. Headers are sent to one server only: that of the content or, if it is on this machine, that of the
+    /// first location which is not.
     pub(crate) fn for_content(&self, location: &Location, trust: &Trust) -> Self {
         let devices = self.devices.iter().map(ImageDevice::location);
         let others = self

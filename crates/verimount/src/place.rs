@@ -60,7 +60,7 @@ impl Place {
         }
     }
 
-    /// The same, to be opened later, when the process may have gone to another directory.
+    /// This place, to be opened later, when the process may have gone to another directory.
     pub(crate) fn absolute(self) -> Self {
         Self {
             location: self.location.absolute(),
@@ -176,7 +176,7 @@ impl Place {
         Ok(self.open(location)?.0)
     }
 
-    /// The same; `None` if it does not exist.
+    /// Opens another file that belongs to the content; `None` if it does not exist.
     pub(crate) fn existing_file(
         &self,
         location: &Location,

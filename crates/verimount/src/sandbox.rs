@@ -86,7 +86,8 @@ impl Sandbox {
         }
     }
 
-    /// The same for one of its files, unless [others can lead its path elsewhere](GuardedPath): it is not repaired then.
+    /// Keeps what replacing wrong bytes in one file of content takes, unless [others can lead its path
+    /// elsewhere](GuardedPath): it is not repaired then.
     pub fn repair_file(&mut self, path: &Path) {
         let file = GuardedPath::new(path).and_then(|file| file.open(OFlags::PATH, Mode::empty()));
         if file.is_ok() {

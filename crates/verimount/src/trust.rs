@@ -51,7 +51,7 @@ impl RootHash {
         self.hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The same, also requiring this number of data blocks, which the root hash does not cover.
+    /// Also requires this number of data blocks, which the root hash does not cover.
     #[must_use]
     pub fn with_data_blocks(self, data_blocks: u64) -> Self {
         Self {

@@ -67,7 +67,7 @@ impl Layout {
         path
     }
 
-    /// The same in an archive.
+    /// All files of the layout in an archive.
     fn archive(&self) -> PathBuf {
         let mut archive = TarArchive::default();
         let blobs = fs::read_dir(self.path().join("blobs/sha256")).unwrap();

@@ -45,7 +45,7 @@ impl World {
         Self { folder, image }
     }
 
-    /// The same path in the directory.
+    /// A path in the image, in the directory that it was built from.
     fn original(&self, path: &Path) -> PathBuf {
         self.folder.path().join("tree").join(path)
     }

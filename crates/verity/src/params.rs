@@ -158,7 +158,7 @@ pub(crate) struct Hashing {
     pub(crate) algorithm: HashAlgorithm,
     /// The base-2 logarithm of the size of data blocks in bytes, 9 to 16.
     pub(crate) data_block_log2: u8,
-    /// The same for hash blocks.
+    /// The base-2 logarithm of the size of hash blocks in bytes, 9 to 16.
     pub(crate) hash_block_log2: u8,
     /// The bytes that are hashed before each block of the data and of the tree.
     pub(crate) prefix: Vec<u8>,

@@ -154,8 +154,8 @@ impl Sealed {
         })
     }
 
-    /// The same seal as it is at the end of `file`, which is of the same content: only its size is looked at. `None` if that is
-    /// another one.
+    /// This seal as it is at the end of `file`, which is of the same content: only its size is looked at. `None` if
+    /// that is another one.
     pub fn appended_to(&self, file: Arc<dyn ReadAt>) -> Option<Self> {
         let placement = self.placement(SealLayout::Appended)?;
         let size = self.descriptor.geometry().data_size();
@@ -171,7 +171,7 @@ impl Sealed {
         })
     }
 
-    /// The same seal as it is in a sidecar of `data`.
+    /// This seal as it is in a sidecar of `data`: only the sizes are looked at. `None` if they are others.
     pub fn beside(&self, data: Arc<dyn ReadAt>, sidecar: Arc<dyn ReadAt>) -> Option<Self> {
         let placement = self.placement(SealLayout::Sidecar)?;
         let sizes = (self.descriptor.geometry().data_size(), placement.end);

@@ -211,7 +211,7 @@ fn a_mismatch_says_where_and_what() {
     assert_eq!(mismatch.place, Place::Data);
     assert_eq!(mismatch.covers, 5 * 4096..6 * 4096);
     assert_ne!(mismatch.expected, mismatch.actual);
-    // The same block is right again as soon as the storage is.
+    // The block is right again as soon as the storage is.
     source.flip(Flipped::<()>::NOWHERE);
     reader.read_exact_at(&mut [0; 8192], 4 * 4096).unwrap();
 }

@@ -35,7 +35,7 @@ const fn variant(since: Version, options: &'static str) -> Variant {
     }
 }
 
-/// The same for options whose images these readers show wrongly.
+/// A variant by options whose images these readers show wrongly.
 const fn except(wrong: &'static [Reader], since: Version, options: &'static str) -> Variant {
     Variant {
         since,

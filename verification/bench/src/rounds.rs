@@ -40,7 +40,7 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// The same in another unit.
+    /// This spread in another unit.
     pub(crate) fn times(self, factor: f64) -> Self {
         Self {
             median: self.median * factor,
@@ -95,8 +95,8 @@ impl<'a> Contest<'a> {
         })
     }
 
-    /// The same with the number of rounds from `lab`. If there is an older program, each variant is measured
-    /// with both programs in direct succession, since the speed of the machine itself varies.
+    /// Runs the measurement with the number of rounds from `lab`. If there is an older program, each variant is
+    /// measured with both programs in direct succession, since the speed of the machine itself varies.
     pub(crate) fn run_in(self, lab: &Lab) -> Result<Samples> {
         if !lab.has_older_program() {
             return self.run(lab.rounds);
@@ -147,7 +147,7 @@ fn show_progress(text: &str) {
 #[derive(Debug, Clone)]
 pub(crate) struct Samples {
     rows: Rows,
-    /// The same with the older program, if there is one.
+    /// The values with the older program, if there is one.
     before: Rows,
 }
 

@@ -23,13 +23,13 @@ fn mount(world: &World, options: &[&str]) -> Daemon {
     Daemon::bridge(&world.path("src"), &world.path("mnt"), options)
 }
 
-/// The same, with files read and written in this one of the [`WAYS`].
+/// Mirrors `src` on `mnt`, with files read and written in this one of the [`WAYS`].
 #[track_caller]
 fn mount_in(world: &World, way: &str) -> Daemon {
     mount(world, &["--passthrough", way])
 }
 
-/// The same with a policy with this text.
+/// Mirrors `src` on `mnt` by a policy with this text.
 #[track_caller]
 fn mount_by(world: &World, policy: &str) -> Daemon {
     let policy = world.write("policy.toml", policy);

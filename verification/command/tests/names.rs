@@ -9,7 +9,7 @@ const HOSTILE: &[u8] = b"a\x1b[2J\nverimount: all is well\\\xff\xc2\x9b";
 /// How it is shown.
 const SHOWN: &str = r"a\x1b[2J\nverimount: all is well\\\xff\xc2\x9b";
 
-/// The same as text, for what is no path.
+/// Clears the screen, and imitates a line of the command: text, for what is no path.
 const TEXT: &str = "a\x1b[2J\nverimount: all is well";
 const SHOWN_TEXT: &str = r"a\x1b[2J\nverimount: all is well";
 

@@ -80,7 +80,7 @@ fn a_full_cache_needs_no_server() {
     let log = mounted.unmount();
     assert!(!log.contains("secret"), "{log}");
 
-    // The same content from elsewhere.
+    // The cache has the content from elsewhere, too.
     let other = setup.mount("http://127.0.0.1:1/file", &["--prefetch", "none"]);
     assert!(setup.is_right());
     other.unmount();

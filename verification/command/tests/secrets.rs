@@ -6,7 +6,7 @@ use crate::prelude::*;
 /// A password for a web server, and what is sent for the user `me` with it.
 const WEB: [&str; 2] = ["web-secret-7f31", "bWU6d2ViLXNlY3JldC03ZjMx"];
 
-/// The same of a wrong password.
+/// A wrong password, and what is sent for the user `me` with it.
 const OTHER: [&str; 2] = ["wrong-secret-0b52", "bWU6d3Jvbmctc2VjcmV0LTBiNTI="];
 
 /// In URLs: a password, what would be sent for it, and a query.
@@ -201,7 +201,7 @@ fn passwords_and_tokens_of_registries_are_not_shown() {
     shown.assert_without(&[ME, PASSWORD, WRONG, WRONG_PASSWORD, "token-"]);
 }
 
-/// The same with docker-registry, whose tokens are signed.
+/// Tokens of docker-registry are signed.
 #[test]
 fn passwords_and_tokens_of_docker_registry_are_not_shown() {
     for login in [Login::Password, Login::Token] {

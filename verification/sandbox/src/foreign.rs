@@ -110,7 +110,7 @@ pub fn attempts<'a>(
     (filtered, files(victim))
 }
 
-/// The same call by its number of x32, an interface that not every kernel has.
+/// The call by its number of x32, an interface that not every kernel has.
 fn by_x32(mut attempt: Attempt<'_>) -> Attempt<'_> {
     attempt.number |= X32;
     attempt

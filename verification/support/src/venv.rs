@@ -26,7 +26,8 @@ impl Venv {
         Self::with(&[], python, folder)
     }
 
-    /// The same, in which the packages of that Python are found, too.
+    /// A new one of the Python `python`, in the place of an older one, in which the packages of that Python are found,
+    /// too.
     ///
     /// # Errors
     /// As [`Self::new`].

@@ -48,7 +48,7 @@ impl<R: Register> Bridge<R> {
         }
     }
 
-    /// The same for a file that may have several names: it is denied if one of them is.
+    /// The policy's decision on an open of a file that may have several names; an error if one of them is denied.
     pub(super) fn decide_open(
         &self,
         operation: &'static str,

@@ -37,7 +37,7 @@ impl Mirror {
         change()
     }
 
-    /// The same for a change that an owner may make whatever their groups and capabilities are, and with the
+    /// Makes a change that its caller, as an owner, may make whatever their groups and capabilities are, and with the
     /// same effect: these are found out only if it fails without.
     pub(super) fn act_as_owner<T>(
         &self,

@@ -96,7 +96,7 @@ impl<K: Clone + Eq + Hash> RateLimit<K> {
         self.take(|kind| now >= kind.start + PERIOD, now)
     }
 
-    /// The same for all periods, ended or not.
+    /// The dropped lines of each kind in all periods, ended or not. Starts new periods for these kinds.
     pub(super) fn take_left_out(&self) -> Vec<LeftOut<K>> {
         self.take(|_| true, Instant::now())
     }

@@ -64,7 +64,7 @@ pub(crate) struct CacheArgs {
 }
 
 impl AccessArgs {
-    /// The same options, with how servers are reached and what is kept, if anything is on another machine.
+    /// Adds to `options` how servers are reached and what is kept, if anything is on another machine.
     pub(crate) fn apply_if(&self, is_remote: bool, options: OpenOptions) -> Result<OpenOptions> {
         let cache = if is_remote && !self.no_cache {
             self.cache.open_if_possible()?
@@ -98,7 +98,7 @@ impl AccessArgs {
 }
 
 impl SessionArgs {
-    /// The same options, with how servers are reached, if anything is on another machine.
+    /// Adds to `options` how servers are reached, if anything is on another machine.
     pub(crate) fn apply_if(&self, is_remote: bool, options: OpenOptions) -> Result<OpenOptions> {
         Ok(if is_remote {
             options.remote(self.options()?)

@@ -11,7 +11,7 @@ pub(crate) struct RegistryArgs {
 }
 
 impl RegistryArgs {
-    /// The same options, with these.
+    /// Adds the options for content in registries to `options`.
     pub(crate) fn apply(&self, options: OpenOptions) -> OpenOptions {
         options.plain_http(self.plain_http)
     }

@@ -24,7 +24,7 @@ impl Metric {
         }
     }
 
-    /// The same with one more sample, which has these labels.
+    /// Adds a sample with these labels.
     pub(super) fn sample(mut self, labels: &[(&str, &str)], value: impl Display) -> Self {
         let labels = labels.iter();
         let labels = labels.map(|(label, text)| format!(",{label}=\"{}\"", escaped(text)));

@@ -64,7 +64,7 @@ impl Shown {
         self.labelled(name, &[], value);
     }
 
-    /// The same, with further labels.
+    /// Adds a metric with one sample, which has these further labels.
     fn labelled(&mut self, name: &'static str, labels: &[(&str, &str)], value: impl Display) {
         self.metrics.push(Metric::new(name).sample(labels, value));
     }

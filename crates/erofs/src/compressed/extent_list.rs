@@ -40,7 +40,7 @@ enum Record {
     Place,
     /// Also the offset in the file, in 32 bits.
     Offset,
-    /// The same in 64 bits.
+    /// Length, address, and the offset in the file, in 64 bits.
     WideOffset,
 }
 

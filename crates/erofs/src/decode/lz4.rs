@@ -17,7 +17,7 @@ pub(super) fn decode(input: &[u8], output: &mut [u8]) -> Option<()> {
     }
 }
 
-/// The same for a block that may go on behind the end of the output.
+/// Fills `output` from a block that may go on behind its end; `None` if `input` does not allow it.
 fn decode_prefix(input: &[u8], output: &mut [u8]) -> Option<()> {
     let mut input = input;
     let mut done = 0;

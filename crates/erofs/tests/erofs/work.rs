@@ -21,7 +21,7 @@ const BLOCK: u64 = 512;
 /// The layout of a compressed file with a full index, or a list of extents.
 const COMPRESSED: u16 = 1;
 
-/// The same with a compact index.
+/// The layout of a compressed file with a compact index.
 const COMPACT: u16 = 3;
 
 /// What `mount` reads at a time, in bytes.
@@ -345,7 +345,7 @@ fn the_beginnings_of_extents_are_found_in_few_steps() {
         let found = content(&tree, &attr, 1 << 20).unwrap();
         assert!(found == vec![7; usize::from(BLOCKS) * BLOCK as usize]);
     }
-    // The same of an extent so long that no program makes its map like this.
+    // So long an extent is refused: no program makes its map like this.
     let (tree, attr) = one_extent(20_000, one_by_one);
     for offset in [0, attr.size / 2, attr.size - 1] {
         let (read, work) = taken(&tree, || {

@@ -22,7 +22,7 @@ pub(crate) const USERS: [u32; 3] = [61_001, 61_002, 61_003];
 /// How many reads a single user can have running, according to `docs/semantics/bridge-users.md`.
 pub(crate) const SHARE: usize = 32;
 
-/// The same for `fsync` and other operations that may take long.
+/// How many `fsync`s and other operations that may take long a single user can have running.
 pub(crate) const LONG_SHARE: usize = 16;
 
 /// Does `work` as a user, on a new thread.

@@ -24,7 +24,7 @@ pub(crate) const PANIC: &str = "panic";
 /// A read of a file with this name waits until [`MemoryFs::let_go`].
 pub(crate) const SLOW: &str = "slow";
 
-/// The same, and the kernel keeps none of its pages.
+/// A read of a file with this name waits, too, and the kernel keeps none of its pages.
 pub(crate) const SLOW_UNCACHED: &str = "slow uncached";
 
 /// A lookup of this name waits, too.

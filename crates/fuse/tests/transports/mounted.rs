@@ -83,7 +83,7 @@ impl Mounted {
         Self::with(wanted, Capabilities::empty())
     }
 
-    /// The same with `more` capabilities.
+    /// A new mount with `more` capabilities. `None`, after a note, if the test must be skipped.
     pub(crate) fn with(wanted: Wanted, more: Capabilities) -> Option<Self> {
         if !geteuid().is_root() {
             skip("only root mounts without a helper");

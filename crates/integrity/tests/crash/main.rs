@@ -42,7 +42,7 @@ const OPENINGS: usize = 4;
 /// The range of seeds unless [`CRASH_SEEDS`] is set; it takes a few seconds.
 const FEW_SEEDS: Range<u64> = 0..4;
 
-/// The same in exhaustive tests.
+/// The range of seeds in exhaustive tests.
 const SEEDS: Range<u64> = 0..24;
 
 #[test]

@@ -124,7 +124,7 @@ pub(crate) fn serving(disk: Disk, work: impl FnOnce(&dyn Fn() -> Client, &Disk))
     serving_within(Limits::default(), disk, work)
 }
 
-/// The same with these limits.
+/// Serves a disk within these limits while `work` uses it, and returns the disk.
 pub(crate) fn serving_within(
     limits: Limits,
     disk: Disk,
@@ -140,7 +140,7 @@ pub(crate) fn serving_at(disk: Disk, work: impl FnOnce(&Path, &Disk)) -> Disk {
     serving_at_within(Limits::default(), disk, work)
 }
 
-/// The same with these limits.
+/// Serves a disk at a socket within these limits while `work` uses that.
 pub(crate) fn serving_at_within(
     limits: Limits,
     disk: Disk,

@@ -80,7 +80,7 @@ impl AuthFiles {
         helping::credential(host, patience).unwrap_or_else(|| self.find_here(host, patience))
     }
 
-    /// The same, by this process.
+    /// The credentials for a registry, as [`Self::find`] has them, without asking the helper process.
     pub(crate) fn find_here(
         &self,
         host: &Host,

@@ -8,7 +8,7 @@ use super::BlobDigest;
 /// The media type of a manifest.
 pub const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// The same, as docker calls it.
+/// The media type of a manifest, as docker calls it.
 const DOCKER_MANIFEST_TYPE: &str = "application/vnd.docker.distribution.manifest.v2+json";
 
 /// Media types of lists of manifests.

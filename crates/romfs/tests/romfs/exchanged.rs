@@ -104,7 +104,7 @@ fn nothing_outside_the_tree_gets_into_an_image() {
 fn replacements() -> [fn(&Path); 4] {
     [
         |folder| {
-            // The same directory, moved out of the tree.
+            // The directory itself, moved out of the tree.
             fs::rename(folder.join("tree/a/b"), folder.join("moved")).unwrap();
             symlink("../../moved", folder.join("tree/a/b")).unwrap();
         },

@@ -160,7 +160,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
         |file| fs::write(file, [1; 99]).unwrap(),
         |file| fs::write(file, [1; 101]).unwrap(),
         |file| {
-            // The same size, but rewritten.
+            // As if it were rewritten with as many bytes.
             let later = SystemTime::now() + Duration::from_secs(1);
             File::options()
                 .write(true)

@@ -136,7 +136,8 @@ impl<'o> Placing<'o> {
         self.part = part;
     }
 
-    /// The same; their paths begin at this directory, which is there even if there are none.
+    /// The members that follow belong to `part`, and their paths begin at `directory`, which is there even if there are
+    /// none.
     pub(super) fn begin_below(&mut self, part: Part, directory: &str) -> Result<(), Error> {
         self.begin(part);
         self.base = directory.as_bytes().into();

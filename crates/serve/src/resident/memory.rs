@@ -39,7 +39,7 @@ pub(super) const HUGE_PAGE: usize = 2 << 20;
 pub struct ResidentMemory {
     /// Where files are made.
     writable: OwnedFd,
-    /// The same directory, through a mount by which nothing can be changed.
+    /// The directory `writable`, through a mount by which nothing can be changed.
     read_only: OwnedFd,
     limit: u64,
     names: AtomicU64,

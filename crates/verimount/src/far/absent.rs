@@ -170,7 +170,7 @@ pub(crate) fn kept_seal(_: &Place, _: &Accepted, _: &Access) -> Option<Seal> {
     None
 }
 
-/// The same: nothing is kept.
+/// Nothing is kept of what the seal reads.
 pub(crate) fn keep(seal: Seal, _: Option<ContentOrigin>, _: &Access) -> Seal {
     seal
 }

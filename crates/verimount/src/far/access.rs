@@ -32,8 +32,8 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// The same for content that is pinned, of which a server may have another file of the same size at any time: its bytes
-    /// are compared with what was pinned.
+    /// For content that is pinned, of which a server may have another file of the same size at any time: its bytes are
+    /// compared with what was pinned.
     pub(crate) fn tolerating_changes(self) -> Self {
         Self {
             session: self.session.tolerating_changes(),
@@ -41,7 +41,7 @@ impl Access {
         }
     }
 
-    /// The same for content of which no other release was found yet.
+    /// For content of which no other release was found yet.
     pub(crate) fn without_replacement(self) -> Self {
         Self {
             replaced: Arc::default(),
@@ -49,7 +49,7 @@ impl Access {
         }
     }
 
-    /// The same, which sends headers to the server of this location only; to none for an object. What was said before counts.
+    /// Sends headers to the server of this location only; to none for an object. What was said before counts.
     pub(crate) fn sending_headers_to(self, location: &FarLocation) -> Self {
         let server = location.server(&self);
         Self {

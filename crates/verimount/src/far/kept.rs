@@ -62,8 +62,8 @@ impl Kept {
         is_right.then_some(seal)
     }
 
-    /// The same seal; what is read of its tree and its data is kept. Blocks that are here of other content from its origin are
-    /// taken from there.
+    /// Keeps what is read of the seal's tree and data. Blocks that are here of other content from its origin are taken
+    /// from there.
     pub(crate) fn keep(&self, seal: Seal, origin: Option<ContentOrigin>) -> Seal {
         let head = keep(&self.cache, &self.key, Part::Seal, seal.head().to_vec());
         let mut held: Vec<Object> = head.into_iter().collect();

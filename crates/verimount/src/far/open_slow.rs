@@ -26,8 +26,8 @@ pub(crate) fn kept_seal(place: &Place, accepted: &Accepted, access: &Access) -> 
     kept.seal(place, accepted)
 }
 
-/// The same seal, which was accepted, of content from `origin`; what is read of its tree and its data is kept in the cache, if
-/// there is one.
+/// Keeps what is read of the tree and the data of this seal, which was accepted, of content from `origin`, in the
+/// cache, if there is one.
 pub(crate) fn keep(seal: Seal, origin: Option<ContentOrigin>, access: &Access) -> Seal {
     match Kept::of_seal(access, &seal) {
         Some(kept) => kept.keep(seal, origin),

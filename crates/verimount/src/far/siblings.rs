@@ -38,8 +38,8 @@ impl ContentOrigin {
         Self { name, has_it: true }
     }
 
-    /// The same for content that may not be there: it does not become what others from there are shared with. Otherwise who only knows
-    /// the digest of content that needs credentials could have it count as that of any server.
+    /// For content that may not be there: it does not become what others from there are shared with. Otherwise who only
+    /// knows the digest of content that needs credentials could have it count as that of any server.
     #[must_use]
     pub(crate) fn if_found(self, has_it: bool) -> Self {
         Self { has_it, ..self }

@@ -52,7 +52,7 @@ impl VolumeFiles {
         self.open_with(&self.volume, access)
     }
 
-    /// The same, with the first at another path.
+    /// Opens them, the first at this path instead of its own.
     pub(crate) fn open_with(&self, volume: &Path, access: Access) -> Result<OpenFiles, Error> {
         let paths = [Some(volume), self.data_device.as_deref()];
         let devices = paths.into_iter().flatten().map(|path| {

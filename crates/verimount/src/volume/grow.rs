@@ -19,7 +19,7 @@ pub enum GrowBy {
     /// As far as its devices allow.
     #[default]
     Devices,
-    /// The same, after its regular file was extended sparsely to this size in bytes.
+    /// As far as its devices allow, after its regular file was extended sparsely to this size in bytes.
     File(u64),
     /// To a disk of exactly this size. A regular file is first extended as far as that needs.
     Disk(DiskSize),

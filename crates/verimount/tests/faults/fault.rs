@@ -13,7 +13,7 @@ pub(crate) enum Fault {
     Reset,
     /// The answer ends too early.
     Cut,
-    /// The same, but the connection stays open.
+    /// The answer stops too early, but the connection stays open.
     Stall,
     /// It comes slowly, but in time.
     Slow,

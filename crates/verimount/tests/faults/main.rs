@@ -18,7 +18,7 @@ use self::{image::Image, lanes::Lanes};
 /// How many sequences are tried.
 const SEQUENCES: &str = "VERIMOUNT_FAULTS";
 
-/// The same if nothing is said.
+/// How many sequences are tried if nothing is said.
 const USUAL_SEQUENCES: u64 = 40;
 
 #[test]

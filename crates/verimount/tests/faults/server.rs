@@ -102,7 +102,7 @@ impl Health {
             right.body[(at - range.start) as usize] ^= 0x20;
             *self.wrong.lock() += 1;
         }
-        // The same for the same request, whatever comes over other connections meanwhile.
+        // What comes over other connections meanwhile does not change the answer to a request.
         let mut random = Random::new(self.seed ^ Random::new(number).number());
         if random.below(100) >= illness.rate {
             return right;

@@ -17,7 +17,7 @@ use self::sealed::{SEALS, Sealed};
 /// How many bytes of the large image are changed, for each seal.
 const FLIPS: &str = "VERIMOUNT_FLIPS";
 
-/// The same if nothing is said.
+/// How many bytes of the large image are changed, for each seal, if nothing is said.
 const USUAL_FLIPS: usize = 320;
 
 const SMALL: RichTree = RichTree {

@@ -35,7 +35,7 @@ pub(crate) struct Sealed {
     accepted: OpenOptions,
 }
 
-/// The same in memory, where one byte can be changed.
+/// A sealed image in memory, where one byte can be changed.
 struct Damaged<'a> {
     sealed: &'a Sealed,
     image: Arc<Flipped<Vec<u8>>>,

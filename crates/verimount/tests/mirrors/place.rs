@@ -19,7 +19,7 @@ use crate::image::Image;
 pub(crate) enum Health {
     /// It answers.
     Well,
-    /// The same, but not at once.
+    /// It answers, but not at once.
     Slow,
     /// One of ten answers breaks off.
     Shaky,

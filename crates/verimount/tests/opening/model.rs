@@ -22,7 +22,7 @@ const SEQUENCES: usize = 100_000;
 /// One of so many is in a registry, where opening takes longer.
 const IN_REGISTRY: usize = 20;
 
-/// The same in everyday runs.
+/// How many contents are opened one after the other in everyday runs.
 const SAMPLE: usize = 4_000;
 
 /// What a place does with what is stored there.

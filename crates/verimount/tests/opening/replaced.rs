@@ -303,7 +303,7 @@ fn a_place_is_looked_at_once_for_each_change() {
                 .count()
         };
         assert!(is_readable(&content, &first, 1 << 20));
-        // The same bytes with another validator.
+        // The first release with another validator.
         mirror.replace(first.clone(), 2);
         assert!(is_readable(&content, &first, 3 << 20));
         assert_eq!(openings(), 1);

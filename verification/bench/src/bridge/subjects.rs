@@ -1,4 +1,4 @@
-//! The same directory: native, through our bridge, and through other mirrors.
+//! One directory: native, through our bridge, and through other mirrors.
 
 use std::{
     fs,

@@ -18,7 +18,7 @@ const THEIRS: &str = "mkfs.erofs, fsverity digest";
 
 /// At most how much longer building may take than the peer.
 const TIME: f64 = 1.0;
-/// The same if it compresses.
+/// At most how much longer building may take than the peer if it compresses.
 const TIME_COMPRESSED: f64 = 1.1;
 /// At most how much larger a compressed image may be.
 const SIZE: f64 = 1.02;

@@ -1,4 +1,4 @@
-//! The same tree of files: plain, as our image, and as images of other file systems.
+//! One tree of files: plain, as our image, and as images of other file systems.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,4 @@
-//! The same disk as a file, as a file relayed or checked by other programs, as a volume, and over NBD.
+//! One disk as a file, as a file relayed or checked by other programs, as a volume, and over NBD.
 
 use std::{
     fs::File,

@@ -171,7 +171,8 @@ impl Daemon {
         log
     }
 
-    /// The same, but its directory may have another mount by now.
+    /// Waits for the end of the daemon, which was told to end, but whose directory may have another mount by now;
+    /// returns its whole output.
     #[track_caller]
     pub(crate) fn exits_well(&mut self) -> String {
         let status = self.wait();

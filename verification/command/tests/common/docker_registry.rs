@@ -8,7 +8,7 @@ use crate::prelude::*;
 /// A user and password in base 64, as `docker login` stores them and clients send them.
 pub(crate) const ME: &str = "bWU6dmVyeS1zZWNyZXQ=";
 
-/// The same with another password.
+/// The user of [`ME`] with another password.
 pub(crate) const WRONG: &str = "bWU6d3Jvbmctc2VjcmV0";
 
 /// The password in [`ME`].
@@ -42,7 +42,7 @@ impl DockerRegistry {
         Self::start_in(&world.directory("registry"), login, "")
     }
 
-    /// The same with encryption, by the certificate `registry/cert.pem`.
+    /// Starts it with encryption, by the certificate `registry/cert.pem`; `None`, after a note, if it is not installed.
     pub(crate) fn start_encrypted(world: &World, login: Login) -> Option<Self> {
         let folder = world.directory("registry");
         certificate::make(&tools::find("openssl")?, &folder);
@@ -110,7 +110,7 @@ impl DockerRegistry {
         self.log_in_at(&self.host(), encoded);
     }
 
-    /// The same under another name.
+    /// Stores credentials for those who run commands, under this name of the registry.
     pub(crate) fn log_in_at(&self, host: &str, encoded: &str) {
         let text = format!(r#"{{"auths": {{"{host}": {{"auth": "{encoded}"}}}}}}"#);
         fs::write(&self.auth_file, text).unwrap();

@@ -71,12 +71,12 @@ impl Nginx {
         format!("http://127.0.0.1:{}/{name}", self.ports.plain)
     }
 
-    /// The same, encrypted.
+    /// The URL of a file in the world, encrypted.
     pub(crate) fn tls_url(&self, name: &str) -> String {
         format!("https://127.0.0.1:{}/{name}", self.ports.tls)
     }
 
-    /// The same through a CDN, whose requests are counted and not those to it.
+    /// The URL of a file in the world through a CDN, whose requests are counted and not those to it.
     pub(crate) fn cdn_url(&self, name: &str) -> String {
         format!("http://127.0.0.1:{}/{name}", self.ports.cdn)
     }

@@ -13,7 +13,7 @@ pub(crate) const KEY: [&str; 2] = [
     "76657279207365637265742076657279207365637265742076657279207365c7",
 ];
 
-/// The same with another secret.
+/// The id of [`KEY`] with another secret.
 pub(crate) const WRONG: [&str; 2] = [
     KEY[0],
     "77726f6e672073656372657477726f6e672073656372657477726f6e672073e7",

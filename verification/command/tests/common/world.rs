@@ -12,10 +12,10 @@ pub(crate) trait Images {
     /// A small image, not sealed.
     fn plain_image(&self, name: &str) -> PathBuf;
 
-    /// The same, with its seal appended.
+    /// A small image, with its seal appended.
     fn sealed_image(&self, name: &str) -> PathBuf;
 
-    /// The same, with its seal beside it.
+    /// A small image, with its seal beside it.
     fn image_with_sidecar(&self, name: &str) -> PathBuf;
 
     /// A key pair without password: public, secret.

@@ -131,7 +131,7 @@ impl Served {
         Arc::into_inner(self.volume).unwrap().close()
     }
 
-    /// The same, which succeeds.
+    /// Ends it as a daemon that is told to end, which succeeds.
     #[track_caller]
     fn unmount(self) {
         self.end().unwrap();

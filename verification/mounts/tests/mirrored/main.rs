@@ -178,7 +178,7 @@ fn mount(world: &World, shown: Shown<'_>) -> Mirrored {
     Mirrored::new(&world.path("src"), &world.path("mnt"), shown)
 }
 
-/// The same, with files read and written in this one of the [`WAYS`].
+/// Mirrors `src` on `mnt`, with files read and written in this one of the [`WAYS`].
 #[track_caller]
 fn mount_in(world: &World, way: &str) -> Mirrored {
     mount(
@@ -190,7 +190,7 @@ fn mount_in(world: &World, way: &str) -> Mirrored {
     )
 }
 
-/// The same, with this cache.
+/// Mirrors `src` on `mnt` in this one of the [`WAYS`], with this cache.
 #[track_caller]
 fn mount_cached(world: &World, way: &str, cache: CachePolicy) -> Mirrored {
     let shown = Shown {
@@ -201,7 +201,7 @@ fn mount_cached(world: &World, way: &str, cache: CachePolicy) -> Mirrored {
     mount(world, shown)
 }
 
-/// The same with a policy with this text.
+/// Mirrors `src` on `mnt` by a policy with this text.
 #[track_caller]
 fn mount_by(world: &World, policy: &str) -> Mirrored {
     mount(

@@ -97,7 +97,7 @@ fn mount(source: &Path, directory: &Path) -> Mounted {
     Mounted::new(source, directory, &OpenOptions::new().unpinned()).unwrap()
 }
 
-/// The same as a single file.
+/// Mounts what is sealed, whatever it is, as a single file.
 #[track_caller]
 fn mount_as_file(source: &Path, directory: &Path) -> Mounted {
     let unpinned = OpenOptions::new().unpinned();

@@ -122,7 +122,7 @@ pub(super) struct Encoder {
     pack: Vec<(u16, u16)>,
     /// What the blocks of the pack's extents are counted from.
     base: u64,
-    /// The same for a pack that would begin here.
+    /// What the blocks of a pack's extents would be counted from if it began here.
     next_base: u64,
     /// How many entries there are.
     entries: u64,

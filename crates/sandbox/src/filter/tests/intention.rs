@@ -17,20 +17,20 @@ const EVERY: &str = "0 read 1 write 2 open 3 close 4 stat 5 fstat 6 lstat 7 poll
     296 pwritev 316 renameat2 318 getrandom 324 membarrier 326 copy_file_range 327 preadv2 328 pwritev2 332 statx 334 rseq
     436 close_range 437 openat2 439 faccessat2 441 epoll_pwait2 451 cachestat";
 
-/// The same, of a bridge.
+/// Calls with any arguments, of a bridge.
 const BRIDGE: &str = "91 fchmod 93 fchown 116 setgroups 122 setfsuid 123 setfsgid 125 capget 126 capset 188 setxattr
     190 fsetxattr 191 getxattr 194 listxattr 196 flistxattr 197 removexattr 199 fremovexattr 259 mknodat 260 fchownat
     266 symlinkat 268 fchmodat 280 utimensat 303 name_to_handle_at 304 open_by_handle_at 306 syncfs 452 fchmodat2";
 
-/// The same, of an export.
+/// Calls with any arguments, of an export.
 const EXPORT: &str =
     "43 accept 48 shutdown 51 getsockname 52 getpeername 54 setsockopt 55 getsockopt 288 accept4";
 
-/// The same, of what connects to servers.
+/// Calls with any arguments, of what connects to servers.
 const NETWORK: &str =
     "42 connect 48 shutdown 51 getsockname 52 getpeername 54 setsockopt 55 getsockopt";
 
-/// The same, with `io_uring`.
+/// Calls with any arguments, of what uses `io_uring`.
 const IO_URING: &str = "425 io_uring_setup 426 io_uring_enter 427 io_uring_register";
 
 /// Calls that fail and do not end a process that ends by unknown ones: `clone3`; `sched_getaffinity` in the remaining cases.

@@ -62,7 +62,7 @@ pub(super) struct NewLayers {
     pub(super) media_type: &'static str,
     /// The digest and size of the data.
     pub(super) data: (BlobDigest, u64),
-    /// The same of the seal, if it is not at the end of the data.
+    /// The digest and size of the seal, if it is not at the end of the data.
     pub(super) seal: Option<(BlobDigest, u64)>,
     /// The name of the data's file, if it is text.
     pub(super) title: Option<String>,

@@ -14,7 +14,7 @@ use crate::{
 /// The most time that listing an image may take, as a multiple of the directory's time.
 const MOST: f64 = 3.0;
 
-/// The same, as a multiple of the kernel's time for the same image.
+/// The most time that listing an image may take, as a multiple of the kernel's time for the same image.
 const MOST_OF_KERNEL: f64 = 2.0;
 
 /// The most time for the largest directory, as a multiple of the smallest one's, which has a tenth of the

@@ -117,7 +117,7 @@ impl Tree {
             .map(|(path, (inode, facts))| (path.as_str(), *inode, facts))
     }
 
-    /// The same without set-ID bits.
+    /// This tree without set-ID bits.
     pub(super) fn without_set_ids(&self) -> Self {
         let mut tree = self.clone();
         for (_, facts) in tree.0.values_mut() {
