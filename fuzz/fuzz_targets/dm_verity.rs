@@ -61,7 +61,9 @@ fn stored_root(area: HashArea, sources: &[Counted]) -> Option<Digest> {
     let none = vec![0; area.params().algorithm.digest_size()];
     let topmost = area.params().hash_block_size.bytes() as u64;
     let seal = area.accepted_by(&none).ok()?;
-    match cheaply(sources, topmost, || VerifiedReader::new(seal, keeping_little())) {
+    match cheaply(sources, topmost, || {
+        VerifiedReader::new(seal, keeping_little())
+    }) {
         Err(Error::WrongRootHash { actual, .. }) => Some(*actual),
         _ => None,
     }

@@ -65,7 +65,7 @@ impl Lines {
         while let Some(line) = lines.next() {
             if is_test {
                 self.tests += count(line);
-            } else if line.trim() == "#[cfg(test)]" {
+            } else if is_of_tests(line) {
                 self.tests += 1 + count_item(&mut lines, indentation(line));
             } else {
                 self.product += count(line);
@@ -73,6 +73,12 @@ impl Lines {
         }
         Ok(())
     }
+}
+
+/// Whether a line says that the next item is there in tests only.
+fn is_of_tests(line: &str) -> bool {
+    let line = line.trim();
+    line == "#[cfg(test)]" || line.starts_with("#[cfg(all(test, ")
 }
 
 /// Counts the lines of an item with this indentation.

@@ -1,8 +1,7 @@
 //! The devices that an image's data is on.
 
-use std::sync::Arc;
-
 use verimount_source::{ReadAt, Scratch};
+use verimount_verity::Checked;
 use zerocopy::FromBytes;
 
 use crate::{
@@ -11,7 +10,7 @@ use crate::{
 
 /// The image and its further devices.
 pub(crate) struct Devices {
-    image: Arc<dyn ReadAt>,
+    image: Checked,
     slots: Vec<Slot>,
     /// Which bits of a device's number count.
     mask: u16,
@@ -21,7 +20,7 @@ pub(crate) struct Devices {
 
 /// A further device.
 struct Slot {
-    source: Option<Arc<dyn ReadAt>>,
+    source: Option<Checked>,
     /// Where it begins among the addresses of the image, in bytes; 0 if it is not among them.
     unified_at: u64,
     /// Its length in bytes.
@@ -32,8 +31,8 @@ impl Devices {
     /// The devices that the image's table has. Either all or none of them are given.
     pub(crate) fn read(
         superblock: &Superblock,
-        image: Arc<dyn ReadAt>,
-        given: Vec<Arc<dyn ReadAt>>,
+        image: Checked,
+        given: Vec<Checked>,
     ) -> Result<Self, Error> {
         let count = superblock.devices.count;
         let is_flat = given.is_empty();
@@ -70,7 +69,7 @@ impl Devices {
 
     /// The image itself.
     pub(crate) fn image(&self) -> &dyn ReadAt {
-        &*self.image
+        &self.image
     }
 
     /// Bytes of the image and the devices that are given.
@@ -91,8 +90,10 @@ impl Devices {
             return Ok(self.image());
         };
         let slot = self.slots.get(usize::from(index));
-        let source = slot.and_then(|slot| slot.source.as_deref());
-        source.ok_or(Unsupported::NoDevice(number).into())
+        match slot.and_then(|slot| slot.source.as_ref()) {
+            Some(source) => Ok(source),
+            None => Err(Unsupported::NoDevice(number).into()),
+        }
     }
 
     /// Where the data is that the format says is on this device at `at`.
@@ -130,11 +131,7 @@ impl Devices {
 }
 
 impl Slot {
-    fn new(
-        raw: &raw::DeviceSlot,
-        superblock: &Superblock,
-        source: Option<Arc<dyn ReadAt>>,
-    ) -> Self {
+    fn new(raw: &raw::DeviceSlot, superblock: &Superblock, source: Option<Checked>) -> Self {
         let start_of = |high: u16, low: u32| {
             let is_wide = superblock.has_wide_addresses();
             let high = if is_wide { u64::from(high) << 32 } else { 0 };

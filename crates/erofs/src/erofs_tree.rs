@@ -1,10 +1,11 @@
-use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path};
 
-use verimount_source::{ReadAt, Scratch};
+use verimount_source::Scratch;
 use verimount_tree::{
     AddEntry, AddReadable, Attr, Cursor, DirEntry, Error as TreeError, Extent, FilePlace, FileType,
     NodeId, ROOT_PATH, Tree, Usage, VisitPlace, XattrNames, walk_readable,
 };
+use verimount_verity::Checked;
 
 use crate::{
     Error, Superblock, Unsupported, Work,
@@ -31,13 +32,29 @@ pub struct ErofsTree {
 }
 
 impl ErofsTree {
-    /// Opens the image that `source` begins with. `devices` are the further ones of its device table, in order. If none
+    /// Opens the image that `source` begins with, which is verified when it is read:
+    ///
+    /// ```
+    /// # use {std::sync::Arc, verimount_erofs::ErofsTree, verimount_verity::Checked};
+    /// let file = Arc::new(Vec::new());
+    /// ErofsTree::open(Checked::unverified(file), Vec::new());
+    /// ```
+    ///
+    /// There is no tree of what nobody has checked:
+    ///
+    /// ```compile_fail
+    /// # use {std::sync::Arc, verimount_erofs::ErofsTree, verimount_verity::Checked};
+    /// let file = Arc::new(Vec::new());
+    /// ErofsTree::open(file, Vec::new());
+    /// ```
+    ///
+    /// `devices` are the further ones of its device table, in order. If none
     /// are given, their data is looked for in `source`, where the table says.
     ///
     /// # Errors
     /// [`Error::NotErofs`] if `source` has no superblock of EROFS, [`Error::Unsupported`] for other devices than the
     /// table has, and any other [`Error`].
-    pub fn open(source: Arc<dyn ReadAt>, devices: Vec<Arc<dyn ReadAt>>) -> Result<Self, Error> {
+    pub fn open(source: Checked, devices: Vec<Checked>) -> Result<Self, Error> {
         let image = Image::open(source, devices)?;
         Ok(Self { image })
     }

@@ -1,10 +1,8 @@
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use verimount_source::{ReadAt, Scratch};
+use verimount_source::Scratch;
 use verimount_tree::FileType;
+use verimount_verity::Checked;
 use zerocopy::FromBytes;
 
 use crate::{
@@ -44,12 +42,9 @@ pub(crate) struct Image {
 impl Image {
     /// Opens the image that `source` begins with. `devices` are those of its device table, in order; or none, and
     /// then all of them are in `source`.
-    pub(crate) fn open(
-        source: Arc<dyn ReadAt>,
-        devices: Vec<Arc<dyn ReadAt>>,
-    ) -> Result<Self, Error> {
-        let beginning = read_beginning(&*source)?;
-        let superblock = Superblock::parse(beginning.as_slice(), &*source)?;
+    pub(crate) fn open(source: Checked, devices: Vec<Checked>) -> Result<Self, Error> {
+        let beginning = read_beginning(&source)?;
+        let superblock = Superblock::parse(beginning.as_slice(), &source)?;
         let mut image = Self {
             devices: Devices::read(&superblock, source, devices)?,
             metadata: Metadata::new(superblock.block_size),

@@ -7,6 +7,7 @@ use verimount_tree::{
     FileType, NodeId as TreeNodeId, Ownership, Permissions, PlaceKind, ROOT_PATH, Tree, Usage,
     VisitPlace, part_inside,
 };
+use verimount_verity::Checked;
 
 use crate::{
     Entries, Error, MAX_NAME_LEN, Node, NodeId, NodeKind, Romfs, directories::Directories,
@@ -23,15 +24,15 @@ const NODE_CACHE_ENTRIES: usize = 1 << 16;
 ///
 /// All that romfs does not know is what Linux shows for it: everything is root's, of 1970, and has
 /// one name.
-pub struct RomfsTree<S> {
-    image: Romfs<S>,
+pub struct RomfsTree {
+    image: Romfs<Checked>,
     directories: Directories,
     nodes: Cache<NodeId, Node>,
 }
 
-impl<S: ReadAt> RomfsTree<S> {
+impl RomfsTree {
     /// The tree in `image`.
-    pub fn new(image: Romfs<S>) -> Self {
+    pub fn new(image: Romfs<Checked>) -> Self {
         Self {
             image,
             directories: Directories::new(KEPT_BYTES),
@@ -39,11 +40,25 @@ impl<S: ReadAt> RomfsTree<S> {
         }
     }
 
-    /// Opens the image that `source` begins with.
+    /// Opens the image that `source` begins with, which is verified when it is read:
+    ///
+    /// ```
+    /// # use {std::sync::Arc, verimount_romfs::RomfsTree, verimount_verity::Checked};
+    /// let file = Arc::new(Vec::new());
+    /// RomfsTree::open(Checked::unverified(file));
+    /// ```
+    ///
+    /// There is no tree of what nobody has checked:
+    ///
+    /// ```compile_fail
+    /// # use {std::sync::Arc, verimount_romfs::RomfsTree, verimount_verity::Checked};
+    /// let file = Arc::new(Vec::new());
+    /// RomfsTree::open(file);
+    /// ```
     ///
     /// # Errors
     /// As [`Romfs::open`].
-    pub fn open(source: S) -> Result<Self, Error> {
+    pub fn open(source: Checked) -> Result<Self, Error> {
         Ok(Self::new(Romfs::open(source)?))
     }
 
@@ -142,7 +157,7 @@ fn device_number(kind: NodeKind) -> DeviceNumber {
     }
 }
 
-impl<S: ReadAt> Tree for RomfsTree<S> {
+impl Tree for RomfsTree {
     fn attr(&self, node: TreeNodeId) -> Result<Attr, TreeError> {
         self.attr_of(&self.node(node)?)
     }

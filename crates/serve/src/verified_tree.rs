@@ -467,12 +467,16 @@ fn bad_block(error: &Error) -> Option<&Mismatch> {
 mod tests {
     use verimount_romfs::RomfsTree;
     use verimount_testkit::flat_romfs;
+    use verimount_verity::Checked;
 
     use super::*;
 
     #[test]
     fn a_name_is_shown_without_a_search() {
-        let image = RomfsTree::open(Arc::new(flat_romfs(["first", "second"]))).unwrap();
+        let image = RomfsTree::open(Checked::unverified(Arc::new(flat_romfs([
+            "first", "second",
+        ]))))
+        .unwrap();
         let tree = VerifiedTree::new(Box::new(image), None, Arc::default()).with_seen_names();
         let seen = tree.lookup(NodeId::ROOT, "first".as_ref()).unwrap();
         let unseen = tree

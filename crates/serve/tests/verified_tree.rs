@@ -22,11 +22,11 @@ use verimount_scan::{Options as ScanOptions, scan};
 use verimount_serve::{
     ImageFs, ImageStatus, Kind, Origin, OriginStatus, Served, Status, VerifiedTree,
 };
-use verimount_source::{ChunkCache, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
+use verimount_source::{FileSource, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, all_or_some, flat_romfs, go_on, noise};
 use verimount_tree::{Cursor, Error, FileType, Measurement, NodeId, SingleFile, StoredFile, Tree};
 use verimount_verity::{
-    FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, TreeParams, Trust,
+    Checked, FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, TreeParams, Trust,
     VerifiedReader, VerifyOptions, seal,
 };
 
@@ -62,9 +62,9 @@ fn image() -> Vec<u8> {
     bytes
 }
 
-/// The bytes of the file with the seal: data and seal, or the seal alone.
-fn in_chunks(source: Arc<dyn ReadAt>) -> ReadAhead<ChunkCache> {
-    ReadAhead::new(ChunkCache::new(source, ONE))
+/// As mounts read it.
+fn in_chunks(reader: Arc<VerifiedReader>) -> Checked {
+    Checked::from(reader).in_chunks(ONE).read_ahead()
 }
 
 fn sealed(data: &[u8], layout: SealLayout, key: Option<&SecretKey>) -> Vec<u8> {
@@ -102,7 +102,7 @@ fn mounted(sealed: &Sealed, trust: &Trust) -> Option<VerifiedTree> {
     let seal = sealed.accepted_by(trust).ok()?;
     let reader = VerifiedReader::new(seal, VerifyOptions::default()).ok()?;
     let reader = Arc::new(reader);
-    let tree = RomfsTree::open(reader.clone()).ok()?;
+    let tree = RomfsTree::open(reader.clone().into()).ok()?;
     Some(VerifiedTree::new(
         Box::new(tree),
         Some(*reader.identity()),
@@ -400,7 +400,7 @@ fn names_are_not_looked_for_without_a_connection() {
         content: image(),
         ..Elsewhere::default()
     });
-    let tree = RomfsTree::open(source.clone()).unwrap();
+    let tree = RomfsTree::open(Checked::unverified(source.clone())).unwrap();
     let tree =
         VerifiedTree::new(Box::new(tree), None, Arc::default()).with_origin(Some(source.clone()));
     let folder = tree.lookup(NodeId::ROOT, "a".as_ref()).unwrap();
@@ -425,7 +425,7 @@ fn a_large_directory_is_verified_once() {
     let seal = sealed.accepted_by(&Trust::Unpinned).unwrap();
     let reader = VerifiedReader::new(seal, VerifyOptions::default());
     let reader = Arc::new(reader.unwrap());
-    let image = RomfsTree::open(Arc::new(in_chunks(reader.clone()))).unwrap();
+    let image = RomfsTree::open(in_chunks(reader.clone())).unwrap();
     let tree = VerifiedTree::new(
         Box::new(image),
         Some(*reader.identity()),
@@ -466,7 +466,7 @@ fn a_symbolic_link_to_a_nul_cannot_be_read() {
         .position(|window| window == target);
     let slash = place.unwrap() + 1;
     let target_of = |data: &[u8]| {
-        let tree = RomfsTree::open(data.to_vec()).unwrap();
+        let tree = RomfsTree::open(Checked::unverified(Arc::new(data.to_vec()))).unwrap();
         let link = tree.lookup(NodeId::ROOT, "link".as_ref()).unwrap().node;
         let served = ImageFs::new(
             Arc::new(VerifiedTree::new(Box::new(tree), None, Arc::default())),
@@ -490,7 +490,7 @@ fn stored() -> StoredFile {
 #[test]
 fn requests_are_counted_by_their_kinds() {
     let tree = Arc::new(VerifiedTree::new(
-        Box::new(RomfsTree::open(image()).unwrap()),
+        Box::new(RomfsTree::open(Checked::unverified(Arc::new(image()))).unwrap()),
         None,
         Arc::default(),
     ));

@@ -225,6 +225,6 @@ fn find_own_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Seal, Error> 
             let area = find_hash_area(place, source)?;
             accept_device(place, &area, note.root_hash(), None)
         }
-        None => Err(not_sealed(place.location(), source)),
+        None => Err(not_sealed(place.location(), &*source)),
     }
 }

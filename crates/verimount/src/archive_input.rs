@@ -147,7 +147,7 @@ impl Read for Rest<'_> {
 /// The error for a file that is an image instead: the beginning of most images looks like an empty archive.
 fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
     let source = file.try_clone().and_then(FileSource::new).ok();
-    let image = source.and_then(|source| image_format::describe(Arc::new(source)).ok().flatten());
+    let image = source.and_then(|source| image_format::describe(&source).ok().flatten());
     match (&error, image) {
         (ScanError::Archive { .. }, Some(image)) => Error::io(
             name,

@@ -1,7 +1,6 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use verimount_scan::{Links, Losses, Options as ScanOptions, OutwardLinks, SourceTree, scan};
@@ -260,8 +259,8 @@ fn refuse_to_replace(output: &Path) -> Result<(), Error> {
     if !output.is_file() {
         return Ok(());
     }
-    let older = Arc::new(open_file(output)?);
-    match image_format::open(older.clone(), Vec::new()) {
+    let older = open_file(output)?;
+    match image_format::describe(&older) {
         Ok(None) if older.size() != 0 => Err(Fault::WouldReplace(Precious::NotAnImage).at(output)),
         _ => Ok(()),
     }

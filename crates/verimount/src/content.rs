@@ -2,9 +2,8 @@ use std::sync::Arc;
 
 use verimount_mirrors::MirrorStats;
 use verimount_serve::{Origin, Pin};
-use verimount_source::{ChunkCache, ReadAhead, ReadAt};
 use verimount_tree::{Measurement, SingleFile, StoredFile, Tree};
-use verimount_verity::{Account, Identity, Sealed, VerifiedReader, VerifyStats};
+use verimount_verity::{Account, Checked, Identity, Sealed, VerifiedReader, VerifyStats};
 
 use crate::{
     Error, File, Image, Location, OpenOptions, Report, Unshared, VerifyOptions, fault::Fault,
@@ -19,7 +18,10 @@ use crate::{
 #[derive(Clone)]
 pub struct Content {
     pub(crate) location: Location,
-    pub(crate) source: Arc<ReadAhead<Arc<dyn ReadAt>>>,
+    /// As it is read in order and at random.
+    pub(crate) source: Checked,
+    /// Without read-ahead.
+    pub(crate) checked: Checked,
     pub(crate) reader: Option<Arc<VerifiedReader>>,
     /// Of all that is verified of it and of its devices.
     pub(crate) account: Arc<Account>,
@@ -135,19 +137,23 @@ impl Content {
         let is_there = |sidecar| matches!(place.existing_file(&sidecar), Ok(Some(_)));
         let beside = place.sidecar().ok().flatten();
         let beside = beside.or(self.location.sidecar());
-        Sealed::open_appended(self.source.clone()).is_ok() || beside.is_some_and(is_there)
+        Sealed::open_appended(Arc::new(self.source.clone())).is_ok() || beside.is_some_and(is_there)
     }
 
     /// The tree of the image; `None` if the content is no image.
     pub(crate) fn tree(&self) -> Result<Option<Box<dyn Tree>>, Error> {
-        let devices = self.devices.iter().map(|device| device.source.clone() as _);
+        let devices = self.devices.iter().map(|device| device.source.clone());
         image_format::open(self.source.clone(), devices.collect())
             .map_err(|error| Error::image(&self.location, error))
     }
 
     /// A directory with the content as its only file.
     pub(crate) fn single_file(&self) -> SingleFile {
-        let file = SingleFile::new(self.location.file_name(), &self.stored, self.source.clone());
+        let file = SingleFile::new(
+            self.location.file_name(),
+            &self.stored,
+            Arc::new(self.source.clone()),
+        );
         file.measured(self.identity().as_ref().and_then(measurement))
     }
 
@@ -156,8 +162,8 @@ impl Content {
     pub fn read_ahead(mut self) -> Self {
         let devices = self.devices.into_iter();
         self.devices = devices.map(Self::read_ahead).collect();
-        let chunks = ChunkCache::new(self.source.inner().clone(), all_processors());
-        self.source = Arc::new(ReadAhead::new(Arc::new(chunks)));
+        let chunks = self.checked.clone().in_chunks(all_processors());
+        self.source = chunks.read_ahead();
         self
     }
 }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use verimount_integrity::{Error as VolumeError, SECTOR, Superblock};
 use verimount_source::ReadAt;
-use verimount_verity::{Error as VerityError, SealLayout, Sealed, dm_verity::HashArea};
+use verimount_verity::{Checked, Error as VerityError, SealLayout, Sealed, dm_verity::HashArea};
 
 use crate::{
     Error, Location, ModelClaim, OpenOptions,
@@ -99,14 +99,15 @@ where
         }) => sealed.data_unverified().clone(),
         _ => source,
     };
-    let kind = match image_format::describe(data.clone())
-        .map_err(|error| Error::image(&location, error))?
-    {
-        Some(image) => FileKind::Image(image),
-        None if seal.is_some() => FileKind::File,
-        None => return Err(Fault::Unrecognised.at(location)),
-    };
-    let tree = || image_format::open(data, Vec::new()).ok().flatten();
+    let kind =
+        match image_format::describe(&*data).map_err(|error| Error::image(&location, error))? {
+            Some(image) => FileKind::Image(image),
+            None if seal.is_some() => FileKind::File,
+            None => return Err(Fault::Unrecognised.at(location)),
+        };
+    // It only tells what the file says of itself.
+    let unverified = Checked::unverified(data);
+    let tree = || image_format::open(unverified, Vec::new()).ok().flatten();
     let model = match &kind {
         FileKind::Image(_) => tree().and_then(|tree| claim(&*tree)),
         _ => None,

@@ -8,6 +8,7 @@ use std::{
 
 use verimount_source::{ReadAt, ReadError, Scratch, check_range};
 use verimount_tree::{Error as TreeError, NodeId, Tree};
+use verimount_verity::Checked;
 
 use crate::{Content, Error, Image, Location, OpenOptions};
 
@@ -49,7 +50,7 @@ pub struct File {
 enum Bytes {
     Whole {
         location: Location,
-        source: Arc<dyn ReadAt>,
+        source: Checked,
     },
     InImage {
         image: Image,
@@ -70,7 +71,7 @@ impl File {
         Ok(Content::open(location, options)?.file())
     }
 
-    pub(crate) fn whole(location: Location, source: Arc<dyn ReadAt>) -> Self {
+    pub(crate) fn whole(location: Location, source: Checked) -> Self {
         Self {
             size: source.size(),
             bytes: Bytes::Whole { location, source },

@@ -7,7 +7,6 @@
 use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use thiserror::Error as ThisError;
@@ -17,6 +16,7 @@ use verimount_names::printable;
 use verimount_romfs::{Error as RomfsError, Romfs, RomfsTree};
 use verimount_source::ReadAt;
 use verimount_tree::{Error, NodeId, ROOT_PATH, Tree, walk};
+use verimount_verity::Checked;
 
 /// Why devices are refused by all that is not EROFS.
 const NO_DEVICES: &str = "it is not an image that can have further devices";
@@ -29,8 +29,8 @@ const NO_DEVICES: &str = "it is not an image that can have further devices";
 /// # Errors
 /// Any [`Error`] of reading or of the image; [`Error::Unsupported`] for other devices than the image has.
 pub(crate) fn open(
-    content: Arc<dyn ReadAt>,
-    devices: Vec<Arc<dyn ReadAt>>,
+    content: Checked,
+    devices: Vec<Checked>,
 ) -> Result<Option<Box<dyn Tree>>, Error> {
     if !devices.is_empty() {
         return match ErofsTree::open(content, devices) {
@@ -64,13 +64,13 @@ fn of_either<T>(
 ///
 /// # Errors
 /// The reason why no file can be found.
-pub(crate) fn open_damaged(content: Arc<dyn ReadAt>) -> Result<Option<Box<dyn Tree>>, Error> {
+pub(crate) fn open_damaged(content: Checked) -> Result<Option<Box<dyn Tree>>, Error> {
     match Romfs::open_damaged(content.clone()) {
         Ok(image) => return Ok(Some(Box::new(RomfsTree::new(image)))),
         Err(RomfsError::NotRomfs | RomfsError::Source(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    match Superblock::read(&*content) {
+    match Superblock::read(&content) {
         Err(ErofsError::NotErofs | ErofsError::Source(_)) => Ok(None),
         _ => Ok(Some(Box::new(ErofsTree::open(content, Vec::new())?))),
     }
@@ -96,8 +96,8 @@ pub struct ImageDescription {
 ///
 /// # Errors
 /// Any [`Error`] of reading or of the image.
-pub(crate) fn describe(content: Arc<dyn ReadAt>) -> Result<Option<ImageDescription>, Error> {
-    let romfs = Romfs::open(content.clone());
+pub(crate) fn describe(content: &dyn ReadAt) -> Result<Option<ImageDescription>, Error> {
+    let romfs = Romfs::open(content);
     let romfs = romfs.map(|image| ImageDescription {
         format: "romfs",
         size: image.size().into(),
@@ -106,7 +106,7 @@ pub(crate) fn describe(content: Arc<dyn ReadAt>) -> Result<Option<ImageDescripti
         media_type: "application/vnd.verimount.data.v1.romfs",
     });
     of_either(romfs, || {
-        let superblock = Superblock::read(&*content)?;
+        let superblock = Superblock::read(content)?;
         superblock.check_length(content.size())?;
         Ok(ImageDescription {
             format: "erofs",
@@ -126,7 +126,7 @@ pub(crate) fn describe(content: Arc<dyn ReadAt>) -> Result<Option<ImageDescripti
 ///
 /// # Errors
 /// [`Error::Corrupt`] if they differ, and any other [`Error`] of reading or of the image.
-pub(crate) fn check(content: Arc<dyn ReadAt>) -> Result<(), Error> {
+pub(crate) fn check(content: Checked) -> Result<(), Error> {
     match Romfs::open(content.clone()) {
         Ok(image) => return Ok(image.check_index()?),
         Err(RomfsError::NotRomfs) => {}
@@ -177,13 +177,13 @@ fn check_that_none_has_a_list(tree: &ErofsTree, most: u64) -> Result<(), Error> 
 }
 
 /// The error for a truncated image; `None` unless `content` is the beginning of a longer image.
-pub(crate) fn truncation(content: Arc<dyn ReadAt>) -> Option<Error> {
-    match Romfs::open(content.clone()) {
+pub(crate) fn truncation(content: &dyn ReadAt) -> Option<Error> {
+    match Romfs::open(content) {
         Err(error @ RomfsError::Truncated { .. }) => return Some(error.into()),
         Err(RomfsError::NotRomfs) => {}
         _ => return None,
     }
-    let superblock = Superblock::read(&*content).ok()?;
+    let superblock = Superblock::read(content).ok()?;
     superblock
         .check_length(content.size())
         .err()

@@ -1,9 +1,8 @@
 use std::sync::Arc;
 
 use verimount_serve::Pin;
-use verimount_source::{ReadAhead, ReadAt};
 use verimount_tree::StoredFile;
-use verimount_verity::{Identity, Seal, VerifyOptions};
+use verimount_verity::{Checked, Identity, Seal, VerifyOptions};
 
 use crate::{
     Content, Error, Location, OpenOptions, Unshared,
@@ -74,7 +73,7 @@ pub(crate) fn open_accepted(
     // Of all that content is verified by, only a file digest covers its size. Without one, the image itself must tell
     // that its end is missing.
     let covers_size = matches!(opened.identity(), Some(Identity::FileDigest(_)));
-    if !covers_size && let Some(error) = image_format::truncation(opened.source.clone()) {
+    if !covers_size && let Some(error) = image_format::truncation(&opened.source) {
         return Err(Error::image(location, error));
     }
     let mut places = options.sidecar.iter().chain(&options.mirrors);
@@ -92,9 +91,11 @@ fn open_unverified(place: Place, options: &OpenOptions) -> Result<Content, Error
         return Err(Fault::Unverified.at(place.location()));
     }
     let (source, stored) = place.content()?;
+    let checked = Checked::unverified(source);
     Ok(Content {
         location: place.location().clone(),
-        source: Arc::new(ReadAhead::new(source)),
+        source: checked.clone().read_ahead(),
+        checked,
         reader: None,
         account: options.verify.account.clone(),
         pin: Pin::Unverified,
@@ -121,10 +122,11 @@ fn open_verified(
     };
     let (seal, unshared) = read_like(&location, opened.seal, options)?;
     let reader = Arc::new(reader(&location, seal, verify)?);
-    let source: Arc<dyn ReadAt> = reader.clone();
+    let checked = Checked::from(reader.clone());
     Ok(Content {
         location,
-        source: Arc::new(ReadAhead::new(source)),
+        source: checked.clone().read_ahead(),
+        checked,
         reader: Some(reader),
         account: options.verify.account.clone(),
         pin,

@@ -10,11 +10,11 @@ use crate::{Error, Location, fault::Fault, image_format, layer_note::LayerNote, 
 /// Finds the seal of a file; fails if there is none.
 pub(crate) fn find_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Sealed, Error> {
     let sealed = look_for_seal(place, source.clone())?;
-    sealed.ok_or_else(|| not_sealed(place.location(), source))
+    sealed.ok_or_else(|| not_sealed(place.location(), &*source))
 }
 
 /// The error for a file without a seal.
-pub(crate) fn not_sealed(location: &Location, source: Arc<dyn ReadAt>) -> Error {
+pub(crate) fn not_sealed(location: &Location, source: &dyn ReadAt) -> Error {
     // An image stores its size at its beginning, so truncation can be told from a missing seal.
     match image_format::truncation(source) {
         Some(error) => Error::image(location, error),

@@ -15,6 +15,7 @@
 mod account;
 mod algorithm;
 mod builder;
+mod checked;
 mod descriptor;
 mod digest;
 pub mod dm_verity;
@@ -40,6 +41,7 @@ mod verified;
 pub use account::{Account, VerifyStats};
 pub use algorithm::HashAlgorithm;
 pub use builder::{TreeSink, build_tree};
+pub use checked::Checked;
 pub use descriptor::{DESCRIPTOR_SIZE, Descriptor};
 pub use digest::{Digest, FileDigest, Identity, ParseDigestError, parse_hex};
 pub use error::{Corruption, Error};

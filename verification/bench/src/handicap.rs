@@ -16,9 +16,11 @@ use verimount_integrity::{CommitTimer, Devices, Mode, OpenOptions, Volume};
 use verimount_mount::{EndSignals, MountOptions, Mountable, attach};
 use verimount_romfs::{Error as RomfsError, RomfsTree};
 use verimount_serve::{Disk, DiskAccess, ImageFs, Served, VerifiedTree, VolumeFs};
-use verimount_source::{ChunkCache, Counting, FileSource, FileStorage, ReadAhead, ReadAt};
+use verimount_source::{Counting, FileSource, FileStorage, ReadAt};
 use verimount_tree::{SingleFile, StoredFile};
-use verimount_verity::{FileDigest, Sealed, TreeReadahead, Trust, VerifiedReader, VerifyOptions};
+use verimount_verity::{
+    Checked, FileDigest, Sealed, TreeReadahead, Trust, VerifiedReader, VerifyOptions,
+};
 
 use crate::{
     blocks::Blocks,
@@ -138,12 +140,12 @@ fn open_sealed(source: &Path, block_size: Option<NonZeroU32>) -> Result<Sealed> 
 }
 
 fn tree(source: &Path, reader: Arc<VerifiedReader>) -> Result<VerifiedTree> {
-    let chunks = ChunkCache::new(reader.clone(), processors());
-    let content: Arc<dyn ReadAt> = Arc::new(ReadAhead::new(chunks));
+    let checked = Checked::from(reader.clone());
+    let content = checked.in_chunks(processors()).read_ahead();
     match RomfsTree::open(content.clone()) {
         Err(RomfsError::NotRomfs) => {
             let name = source.file_name().context("a file has a name")?;
-            let file = SingleFile::new(name, &StoredFile::default(), content);
+            let file = SingleFile::new(name, &StoredFile::default(), Arc::new(content));
             Ok(VerifiedTree::of_file(
                 file,
                 Some(*reader.identity()),

@@ -6,6 +6,7 @@ use verimount_erofs::ErofsTree;
 use verimount_source::Scratch;
 use verimount_testkit::{Watched, WatchedEvent, noise};
 use verimount_tree::{NodeId, Tree};
+use verimount_verity::Checked;
 
 use crate::craft::{Builder, FILE, Inode};
 
@@ -16,7 +17,7 @@ fn what_will_be_read_is_announced() {
     let file = builder.file(&content);
     let image = builder.finish(&[(b"file", file, FILE)]);
     let source = Arc::new(Watched::new(image));
-    let tree = ErofsTree::open(source.clone(), Vec::new()).unwrap();
+    let tree = ErofsTree::open(Checked::unverified(source.clone()), Vec::new()).unwrap();
     let file = tree.lookup(NodeId::ROOT, "file".as_ref()).unwrap().node;
     source.take_events();
     // More than it has, and less.
@@ -48,7 +49,7 @@ fn inodes_are_announced_no_further_than_the_image_goes() {
         let image = builder.clone().finish(&[(b"file", file, FILE)]);
         let announced = inodes.saturating_mul(96).min(image.len() as u64);
         let source = Arc::new(Watched::new(image));
-        let tree = ErofsTree::open(source.clone(), Vec::new()).unwrap();
+        let tree = ErofsTree::open(Checked::unverified(source.clone()), Vec::new()).unwrap();
         source.take_events();
         tree.will_walk();
         assert_eq!(source.take_events(), [(WatchedEvent::Hint, 0..announced)]);
@@ -71,7 +72,7 @@ fn readers_of_inodes_are_stopped_before_the_first_data() {
     assert_eq!(data, details);
     let image = builder.finish(&[(b"first", first, FILE), (b"second", second, FILE)]);
     let source = Arc::new(Watched::new(image));
-    let tree = ErofsTree::open(source.clone(), Vec::new()).unwrap();
+    let tree = ErofsTree::open(Checked::unverified(source.clone()), Vec::new()).unwrap();
     let mut scratch = Scratch::default();
     let mut look_up = |name: &str| {
         let file = tree.lookup(NodeId::ROOT, name.as_ref()).unwrap().node;

@@ -7,12 +7,14 @@ use std::{
     ops::ControlFlow,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_source::Scratch;
 use verimount_testkit::{go_on, noise};
 use verimount_tree::{Attr, Cursor, Error, NodeId, Timestamp, Tree, resolve};
+use verimount_verity::Checked;
 
 use crate::model::scanned;
 
@@ -39,8 +41,8 @@ fn image() -> Vec<u8> {
     bytes
 }
 
-fn tree() -> RomfsTree<Vec<u8>> {
-    RomfsTree::open(image()).unwrap()
+fn tree() -> RomfsTree {
+    RomfsTree::open(Checked::unverified(Arc::new(image()))).unwrap()
 }
 
 fn node(tree: &dyn Tree, path: &str) -> Result<NodeId, Error> {
@@ -183,7 +185,7 @@ fn a_target_with_a_nul_in_it_is_refused() {
     let target = name.unwrap() + 16;
     assert_eq!(&bytes[target..target + 3], b"a/b");
     bytes[target + 1] = 0;
-    let tree = RomfsTree::open(bytes).unwrap();
+    let tree = RomfsTree::open(Checked::unverified(Arc::new(bytes))).unwrap();
     let symlink = node(&tree, "symlink").unwrap();
     let mut scratch = Scratch::default();
     let refused = tree.readlink(symlink, &mut scratch).unwrap_err();

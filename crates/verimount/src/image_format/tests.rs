@@ -1,6 +1,6 @@
 //! What an image is of, and what a tree cannot tell.
 
-use std::{fs, ops::ControlFlow};
+use std::{fs, ops::ControlFlow, sync::Arc};
 
 use verimount_romfs::{BlockSize, Options, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, scan};
@@ -34,8 +34,8 @@ fn image() -> Vec<u8> {
     bytes
 }
 
-fn source(bytes: impl Into<Vec<u8>>) -> Arc<dyn ReadAt> {
-    Arc::new(bytes.into())
+fn source(bytes: impl Into<Vec<u8>>) -> Checked {
+    Checked::unverified(Arc::new(bytes.into()))
 }
 
 #[test]
@@ -44,25 +44,25 @@ fn an_image_is_recognised() {
     let tree = open(source(bytes.clone()), Vec::new()).unwrap().unwrap();
     let first = tree.lookup(NodeId::ROOT, "first".as_ref()).unwrap();
     assert_eq!(first.size, 50_000);
-    let description = describe(source(bytes.clone())).unwrap().unwrap();
+    let description = describe(&source(bytes.clone())).unwrap().unwrap();
     assert_eq!(
         (description.format, description.size),
         ("romfs", tree.usage().bytes)
     );
     check(source(bytes.clone())).unwrap();
-    assert!(truncation(source(bytes.clone())).is_none());
+    assert!(truncation(&source(bytes.clone())).is_none());
     for other in [&b""[..], b"text", b"-rom1fs-"] {
         assert!(open(source(other), Vec::new()).unwrap().is_none());
-        assert_eq!(describe(source(other)).unwrap(), None);
+        assert_eq!(describe(&source(other)).unwrap(), None);
         check(source(other)).unwrap();
-        assert!(truncation(source(other)).is_none());
+        assert!(truncation(&source(other)).is_none());
     }
     let cut = &bytes[..60_000];
     assert!(matches!(
         open(source(cut), Vec::new()),
         Err(Error::Corrupt(_))
     ));
-    assert!(truncation(source(cut)).is_some());
+    assert!(truncation(&source(cut)).is_some());
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn an_erofs_image_is_recognised() {
     let tree = open(source(bytes.clone()), Vec::new()).unwrap().unwrap();
     let large = tree.lookup(NodeId::ROOT, "large".as_ref()).unwrap();
     assert_eq!(large.size, 1300);
-    let description = describe(source(bytes.clone())).unwrap().unwrap();
+    let description = describe(&source(bytes.clone())).unwrap().unwrap();
     let size = bytes.len() as u64;
     assert_eq!((description.format, description.size), ("erofs", size));
     assert_eq!(description.volume_name, b"first");
     check(source(bytes.clone())).unwrap();
-    assert!(truncation(source(bytes.clone())).is_none());
-    assert!(truncation(source(&bytes[..4096])).is_some());
+    assert!(truncation(&source(bytes.clone())).is_none());
+    assert!(truncation(&source(&bytes[..4096])).is_some());
     let mut damaged = bytes;
     damaged[1024 + 0x10] ^= 1;
     assert!(matches!(
@@ -182,7 +182,8 @@ fn places_are_named() {
 fn not_more_attributes_are_looked_at_than_an_image_can_have() {
     let image = include_bytes!("../../../erofs/tests/erofs/images/inline.erofs");
     let checked = |most| {
-        let tree = ErofsTree::open(Arc::new(image.to_vec()), Vec::new()).unwrap();
+        let tree =
+            ErofsTree::open(Checked::unverified(Arc::new(image.to_vec())), Vec::new()).unwrap();
         let refused = check_that_none_has_a_list(&tree, most).unwrap_err();
         (refused.to_string(), tree.work().attributes)
     };

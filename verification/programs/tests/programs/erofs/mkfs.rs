@@ -14,6 +14,7 @@ use verimount_testkit::{
     seen::{check_lookups, everything},
     tools,
 };
+use verimount_verity::Checked;
 
 /// Options of the oldest version that is in use.
 const OPTIONS: [&[&str]; 13] = [
@@ -62,7 +63,7 @@ fn what_mkfs_makes_is_read() {
     make_tree(root.path());
     for options in OPTIONS {
         let image = Arc::new(image_of(root.path(), &program, options));
-        let tree = ErofsTree::open(image, Vec::new()).unwrap();
+        let tree = ErofsTree::open(Checked::unverified(image), Vec::new()).unwrap();
         check_lookups(&tree);
         compare(&tree, root.path(), !options.contains(&"--ignore-mtime"));
     }
@@ -80,9 +81,13 @@ fn chunks_may_be_on_another_device() {
     let image = image_of(root.path(), &program, &["--chunksize=65536", &option]);
     let device: Arc<dyn ReadAt> = Arc::new(fs::read(&blob).unwrap());
     fs::remove_file(blob).unwrap();
-    let tree = ErofsTree::open(Arc::new(image.clone()), vec![device]).unwrap();
+    let tree = ErofsTree::open(
+        Checked::unverified(Arc::new(image.clone())),
+        vec![Checked::unverified(device)],
+    )
+    .unwrap();
     compare(&tree, root.path(), true);
     // Without the device, its files cannot be read, as they are not behind the image either.
-    let tree = ErofsTree::open(Arc::new(image), Vec::new()).unwrap();
+    let tree = ErofsTree::open(Checked::unverified(Arc::new(image)), Vec::new()).unwrap();
     assert!(everything(&tree).is_err());
 }
