@@ -24,15 +24,15 @@ use crate::{
 /// An `Opening` of the Python code: its attributes.
 #[derive(FromPyObject)]
 pub(crate) struct Opening {
-    pub(crate) location: Place,
+    pub(crate) location: GivenLocation,
     digest: Option<String>,
     key: Option<PathBuf>,
     root_hash: Option<String>,
     unpinned: bool,
-    sidecar: Option<Place>,
+    sidecar: Option<GivenLocation>,
     hash_offset: Option<u64>,
-    devices: Vec<(Place, Option<String>)>,
-    mirrors: Vec<Place>,
+    devices: Vec<(GivenLocation, Option<String>)>,
+    mirrors: Vec<GivenLocation>,
     cache: Option<PathBuf>,
     timeout: Option<f64>,
     ca: Option<PathBuf>,
@@ -40,13 +40,13 @@ pub(crate) struct Opening {
 }
 
 /// A text is anything that a location can be, a path object always a path, and everything else a source in Python.
-pub(crate) struct Place {
+pub(crate) struct GivenLocation {
     pub(crate) location: Location,
     /// Whether Python code reads it.
     pub(crate) is_python: bool,
 }
 
-impl FromPyObject<'_, '_> for Place {
+impl FromPyObject<'_, '_> for GivenLocation {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
@@ -69,7 +69,7 @@ impl FromPyObject<'_, '_> for Place {
     }
 }
 
-impl From<Location> for Place {
+impl From<Location> for GivenLocation {
     fn from(location: Location) -> Self {
         Self {
             location,
@@ -149,7 +149,7 @@ impl Opening {
 
 /// Whether a text that is a location is not a path of this machine.
 #[pyfunction]
-pub(crate) fn is_remote(place: Place) -> bool {
+pub(crate) fn is_remote(place: GivenLocation) -> bool {
     place.location.is_remote()
 }
 

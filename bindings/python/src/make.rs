@@ -10,7 +10,7 @@ use verimount::{
 };
 
 use crate::{
-    arguments::Place,
+    arguments::GivenLocation,
     errors::invalid,
     interrupt::{AfterInterrupt, run},
 };
@@ -128,7 +128,7 @@ pub(crate) fn seal(
 #[pyfunction]
 pub(crate) fn digest(
     py: Python<'_>,
-    place: Place,
+    place: GivenLocation,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let digest = run(py, progress, AfterInterrupt::Leave, move |watch| {

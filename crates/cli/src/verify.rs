@@ -9,7 +9,7 @@ use clap::{Args, ValueHint};
 use serde::Serialize;
 use verimount::{
     Finding, Location, Report, VerifyOptions,
-    options::{BadReason, Place},
+    options::{BadReason, BlockKind},
     printable,
 };
 
@@ -177,8 +177,8 @@ impl JsonFinding {
     fn new(finding: &Finding) -> Self {
         let place = match &finding.reason {
             BadReason::Mismatch(mismatch) => match mismatch.place {
-                Place::Data => "data".to_owned(),
-                Place::Tree(level) => format!("tree level {level}"),
+                BlockKind::Data => "data".to_owned(),
+                BlockKind::Tree(level) => format!("tree level {level}"),
             },
             BadReason::Unreadable(_) => "unreadable".to_owned(),
         };

@@ -120,8 +120,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     }
 
     fn lookup(mut self) -> Outcome<'t> {
-        let (caller, place) = (self.request.caller(), self.request.take_place()?);
-        let entry = self.fs.lookup(caller, place)?;
+        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
+        let entry = self.fs.lookup(caller, entry)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
@@ -171,36 +171,36 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     }
 
     fn symlink(mut self) -> Outcome<'t> {
-        let (caller, place) = (self.request.caller(), self.request.take_place()?);
+        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
         let target = self.request.take_name()?;
-        let entry = self.fs.symlink(caller, place, target)?;
+        let entry = self.fs.symlink(caller, entry, target)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
     fn mknod(mut self) -> Outcome<'t> {
         let args: abi::MknodIn = self.request.take()?;
-        let (caller, place) = (self.request.caller(), self.request.take_place()?);
+        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
         let mode = create_mode(args.mode, args.umask);
-        let entry = self.fs.mknod(caller, place, mode, args.rdev)?;
+        let entry = self.fs.mknod(caller, entry, mode, args.rdev)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
     fn mkdir(mut self) -> Outcome<'t> {
         let args: abi::MkdirIn = self.request.take()?;
-        let (caller, place) = (self.request.caller(), self.request.take_place()?);
+        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
         let mode = create_mode(args.mode, args.umask);
-        let entry = self.fs.mkdir(caller, place, mode)?;
+        let entry = self.fs.mkdir(caller, entry, mode)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
     fn unlink(mut self) -> Outcome<'t> {
-        let (caller, place) = (self.request.caller(), self.request.take_place()?);
-        self.done(|fs| fs.unlink(caller, place))
+        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
+        self.done(|fs| fs.unlink(caller, entry))
     }
 
     fn rmdir(mut self) -> Outcome<'t> {
-        let (caller, place) = (self.request.caller(), self.request.take_place()?);
-        self.done(|fs| fs.rmdir(caller, place))
+        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
+        self.done(|fs| fs.rmdir(caller, entry))
     }
 
     fn rename(mut self) -> Outcome<'t> {
@@ -214,7 +214,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     }
 
     fn rename_to(mut self, directory: NodeId, flags: u32) -> Outcome<'t> {
-        let from = self.request.take_place()?;
+        let from = self.request.take_entry_name()?;
         let to = (directory, self.request.take_name()?);
         let caller = self.request.caller();
         self.done(|fs| fs.rename(caller, from, to, flags))
@@ -222,8 +222,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn link(mut self) -> Outcome<'t> {
         let args: abi::LinkIn = self.request.take()?;
-        let (caller, place) = (self.request.caller(), self.request.take_place()?);
-        let entry = self.fs.link(caller, NodeId(args.oldnodeid), place)?;
+        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
+        let entry = self.fs.link(caller, NodeId(args.oldnodeid), entry)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
@@ -236,9 +236,9 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn create(mut self) -> Outcome<'t> {
         let args: abi::CreateIn = self.request.take()?;
-        let (caller, place) = (self.request.caller(), self.request.take_place()?);
+        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
         let mode = create_mode(args.mode, args.umask);
-        let created = self.fs.create(caller, place, mode, args.flags)?;
+        let created = self.fs.create(caller, entry, mode, args.flags)?;
         self.value(&abi::CreateOut::from(&created))
     }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// A name in a directory.
-pub type Place<'a> = (NodeId, &'a OsStr);
+pub type EntryName<'a> = (NodeId, &'a OsStr);
 
 /// A file system that answers the kernel's requests, from several threads at once.
 ///
@@ -25,7 +25,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn unmounted(&self) {}
 
     /// Finds the file with a name. Success increments the kernel's lookup count of the node.
-    fn lookup(&self, caller: Caller, place: Place<'_>) -> Result<Entry, Errno> {
+    fn lookup(&self, caller: Caller, entry: EntryName<'_>) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -62,7 +62,12 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// Creates a symbolic link.
-    fn symlink(&self, caller: Caller, place: Place<'_>, target: &OsStr) -> Result<Entry, Errno> {
+    fn symlink(
+        &self,
+        caller: Caller,
+        entry: EntryName<'_>,
+        target: &OsStr,
+    ) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -70,7 +75,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn mknod(
         &self,
         caller: Caller,
-        place: Place<'_>,
+        entry: EntryName<'_>,
         mode: CreateMode,
         rdev: u32,
     ) -> Result<Entry, Errno> {
@@ -78,17 +83,22 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// Creates a directory.
-    fn mkdir(&self, caller: Caller, place: Place<'_>, mode: CreateMode) -> Result<Entry, Errno> {
+    fn mkdir(
+        &self,
+        caller: Caller,
+        entry: EntryName<'_>,
+        mode: CreateMode,
+    ) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Removes a name of a file that is not a directory.
-    fn unlink(&self, caller: Caller, place: Place<'_>) -> Result<(), Errno> {
+    fn unlink(&self, caller: Caller, entry: EntryName<'_>) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Removes an empty directory.
-    fn rmdir(&self, caller: Caller, place: Place<'_>) -> Result<(), Errno> {
+    fn rmdir(&self, caller: Caller, entry: EntryName<'_>) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -96,15 +106,15 @@ pub trait FileSystem: Send + Sync + 'static {
     fn rename(
         &self,
         caller: Caller,
-        from: Place<'_>,
-        to: Place<'_>,
+        from: EntryName<'_>,
+        to: EntryName<'_>,
         flags: u32,
     ) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Creates a hard link: one more name for a file.
-    fn link(&self, caller: Caller, node: NodeId, place: Place<'_>) -> Result<Entry, Errno> {
+    fn link(&self, caller: Caller, node: NodeId, entry: EntryName<'_>) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -117,7 +127,7 @@ pub trait FileSystem: Send + Sync + 'static {
     fn create(
         &self,
         caller: Caller,
-        place: Place<'_>,
+        entry: EntryName<'_>,
         mode: CreateMode,
         flags: u32,
     ) -> Result<(Entry, Opened), Errno> {

@@ -9,7 +9,7 @@ use crate::{
     Capabilities,
     abi::{InitIn, InitOut, MAJOR, MIN_READ_BUFFER, MINOR, OLDEST_MINOR, opcode},
     device::Device,
-    queues::{Place, places},
+    queues::{Slot, slots},
     request::Request,
 };
 
@@ -74,7 +74,7 @@ pub struct Agreement {
     pub minor: u32,
 }
 
-/// Waits for the kernel's INIT request and answers it. Also returns places in the kernel's io_uring
+/// Waits for the kernel's INIT request and answers it. Also returns slots in the kernel's io_uring
 /// queues; if there are any, they must be served.
 ///
 /// # Errors
@@ -82,7 +82,7 @@ pub struct Agreement {
 pub(crate) fn agree(
     device: &Arc<Device>,
     requested: &SessionOptions,
-) -> io::Result<(Agreement, Vec<Place>)> {
+) -> io::Result<(Agreement, Vec<Slot>)> {
     let (unique, offer) = receive_offer(device)?;
     if offer.major != MAJOR || offer.minor < OLDEST_MINOR {
         device.reply(unique, Err(Errno::PROTO));
@@ -137,15 +137,15 @@ fn receive_offer(device: &Device) -> io::Result<(u64, InitIn)> {
     Ok((request.header.unique, offer))
 }
 
-/// Places in the kernel's queues, fully set up: serving them cannot fail any more. None if io_uring is
+/// Slots in the kernel's queues, fully set up: serving them cannot fail any more. None if io_uring is
 /// not requested or not available.
-fn queues(device: &Arc<Device>, requested: &SessionOptions, payload_len: usize) -> Vec<Place> {
+fn queues(device: &Arc<Device>, requested: &SessionOptions, payload_len: usize) -> Vec<Slot> {
     let threads = match requested.answering {
         Answering::ByProcessor(threads) if payload_len >= MAX_ARGUMENTS => Some(threads),
         _ => None,
     };
-    let places = threads.map(|threads| places(device, threads, payload_len));
-    places.transpose().map_or_else(
+    let slots = threads.map(|threads| slots(device, threads, payload_len));
+    slots.transpose().map_or_else(
         |error| {
             tracing::info!(%error, "answering through /dev/fuse, not io_uring");
             Vec::new()

@@ -35,7 +35,7 @@ mod worker;
 
 pub use awake::{Awake, AwakeLimit};
 pub use connection::{Backing, Connection};
-pub use filesystem::{FileSystem, Place};
+pub use filesystem::{EntryName, FileSystem};
 pub use init::{Agreement, Answering, SessionOptions};
 pub use listing::{Name, Names};
 pub use session::{Serving, Session, Transport};

@@ -10,45 +10,45 @@ use crate::{device::Device, processors};
 /// With more processors than this, io_uring is not used: it needs threads for each processor.
 const MAX_PROCESSORS: u16 = 256;
 
-/// A place in a queue, served by one thread.
-pub(crate) struct Place {
+/// A slot in a queue, served by one thread.
+pub(crate) struct Slot {
     /// The ring that receives the requests.
     pub(crate) ring: FuseRing<Arc<Device>>,
     /// The processor of the queue, if threads of this process may run on it.
     processor: Option<usize>,
 }
 
-/// Places in all queues: `threads` in each, but only one for a processor that is offline or on which
+/// Slots in all queues: `threads` in each, but only one for a processor that is offline or on which
 /// this process may not run. `payload_len` is the length of the largest request or answer without its
 /// headers.
 ///
 /// # Errors
 /// `Unsupported` for too many processors; otherwise the system's error.
-pub(crate) fn places(
+pub(crate) fn slots(
     device: &Arc<Device>,
     threads: NonZeroUsize,
     payload_len: usize,
-) -> io::Result<Vec<Place>> {
+) -> io::Result<Vec<Slot>> {
     let possible = processors::possible()?;
     if possible > MAX_PROCESSORS {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let allowed = sched_getaffinity(None)?;
-    let mut places = Vec::new();
+    let mut slots = Vec::new();
     for queue in 0..possible {
         let number = usize::from(queue);
         let processor = allowed.is_set(number).then_some(number);
         for _ in 0..processor.map_or(1, |_| threads.get()) {
-            places.push(Place {
+            slots.push(Slot {
                 ring: FuseRing::new(device.clone(), queue, payload_len)?,
                 processor,
             });
         }
     }
-    Ok(places)
+    Ok(slots)
 }
 
-impl Place {
+impl Slot {
     /// Moves the calling thread to the queue's processor, so that the caller's processor can run it
     /// without waking another one.
     pub(crate) fn move_here(&self) {

@@ -6,7 +6,7 @@ use rustix::{fs::OFlags, io::Errno};
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::{
-    Caller, NodeId, Place,
+    Caller, EntryName, NodeId,
     abi::{EXT_GROUPS, ExtHeader, InHeader, OpenIn, opcode},
     watch::RingRequest,
 };
@@ -142,7 +142,7 @@ impl<'b> Request<'b> {
     ///
     /// # Errors
     /// `EIO` if there is none.
-    pub(crate) fn take_place(&mut self) -> Result<Place<'b>, Errno> {
+    pub(crate) fn take_entry_name(&mut self) -> Result<EntryName<'b>, Errno> {
         Ok((self.node(), self.take_name()?))
     }
 

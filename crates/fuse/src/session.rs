@@ -13,7 +13,7 @@ use crate::{
     device::Device,
     init::agree,
     pool::Pool,
-    queues::Place,
+    queues::Slot,
     watch::Watch,
     worker::Workers,
 };
@@ -28,7 +28,7 @@ pub struct Session<F: FileSystem> {
     device: Arc<Device>,
     requested: SessionOptions,
     agreement: Agreement,
-    queues: Vec<Place>,
+    queues: Vec<Slot>,
     devices: Vec<Arc<Device>>,
     callers: Option<Callers>,
     /// The transport that is used unless `queues` are.
@@ -190,10 +190,10 @@ fn serve_fairly<F: FileSystem>(
     Ok(threads)
 }
 
-/// Serves the places in the kernel's queues, each from a thread of its own. Returns whether the kernel
+/// Serves the slots in the kernel's queues, each from a thread of its own. Returns whether the kernel
 /// uses them, which it does only if all were registered.
 fn serve_queues<F: FileSystem>(
-    queues: Vec<Place>,
+    queues: Vec<Slot>,
     workers: &Workers<F>,
 ) -> io::Result<(Vec<Handle>, bool)> {
     let (report, reports) = mpsc::channel();

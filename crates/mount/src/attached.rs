@@ -2,7 +2,7 @@ use std::io;
 
 use verimount_fuse::{AwakeLimit, FileSystem, Session};
 
-use crate::{Mode, MountError, Mounted, place::HeldPlace};
+use crate::{Mode, MountError, Mounted, own_mount::HeldMount};
 
 /// A mounted file system after INIT negotiation, which no thread answers for yet.
 ///
@@ -12,7 +12,7 @@ pub struct Attached<F: FileSystem> {
     // Dropped first, so that the mount is dead when it is removed.
     pub(crate) session: Session<F>,
     pub(crate) awake: Option<AwakeLimit>,
-    pub(crate) held: HeldPlace,
+    pub(crate) held: HeldMount,
     pub(crate) large_read_ahead: bool,
 }
 
@@ -31,7 +31,7 @@ impl<F: FileSystem> Attached<F> {
         let awake = awake.map(AwakeLimit::keep).transpose();
         let awake = awake.map_err(MountError::Awake)?;
         let refused = |reason: io::Error| MountError::Refused {
-            path: held.place.mount_point.clone(),
+            path: held.own.mount_point.clone(),
             reason,
         };
         let serving = session.start(awake).map_err(refused)?;

@@ -17,7 +17,7 @@ use crate::{
     ending::Record,
     mount::{clear_dead_mount, mount_here, set_read_ahead},
     mount_table::mounted_on,
-    place::{Left, Place},
+    own_mount::{Left, OwnMount},
     unmount::detach_here,
 };
 
@@ -38,7 +38,7 @@ pub struct MountTasks {
 /// What the helper has made.
 #[derive(Debug, Default)]
 struct Made {
-    place: Option<Place>,
+    own: Option<OwnMount>,
     /// Of a mount that is ending. Removed with the helper, which ends with the daemon.
     record: Option<Record>,
 }
@@ -92,12 +92,12 @@ impl MountTasks {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let mut made = self.made.lock();
-        if made.place.is_some() {
+        if made.own.is_some() {
             // It mounts once, however often it is asked.
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         let device = mount_here(&self.mount_point, &options)?;
-        made.place = Some(Place::new(self.mount_point.clone()));
+        made.own = Some(OwnMount::new(self.mount_point.clone()));
         Ok(Answer::of_file(device))
     }
 
@@ -113,10 +113,10 @@ impl MountTasks {
 
     fn leave(&self) -> io::Result<Answer> {
         let mut made = self.made.lock();
-        let Some(place) = &made.place else {
+        let Some(own) = &made.own else {
             return told(Ok(None));
         };
-        let left = place.leave_here(self.daemon);
+        let left = own.leave_here(self.daemon);
         told(left.map(|Left { record, users }| {
             made.record = record.or(made.record.take());
             users
@@ -124,7 +124,7 @@ impl MountTasks {
     }
 
     fn set_read_ahead(&self) -> io::Result<Answer> {
-        let is_set = self.made.lock().place.as_ref().is_some_and(set_read_ahead);
+        let is_set = self.made.lock().own.as_ref().is_some_and(set_read_ahead);
         Ok(Answer::of_bytes(vec![is_set.into()]))
     }
 }

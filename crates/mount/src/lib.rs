@@ -19,7 +19,7 @@ mod kernel_mount;
 mod mount;
 mod mount_table;
 mod mounted;
-mod place;
+mod own_mount;
 mod processes;
 mod unmount;
 

@@ -19,7 +19,7 @@ use verimount_names::printable;
 use crate::{
     Attached, UnmountError, fusermount, helping, kernel_mount,
     mount_table::{MountEntry, mounted_on},
-    place::{HeldPlace, Place},
+    own_mount::{HeldMount, OwnMount},
     unmount::detach,
 };
 
@@ -157,13 +157,13 @@ pub fn attach<F: Mountable>(
     };
     check_descriptors(DESCRIPTORS).map_err(refused)?;
     let device = open_mounted(&mount_point, options).map_err(refused)?;
-    let held = HeldPlace::new(mount_point.clone());
+    let held = HeldMount::new(mount_point.clone());
     let session =
         Session::new(fs.clone(), device, fs.session_options(), options.threads).map_err(refused)?;
     fs.agreed(session.agreement(), session.connection())
         .map_err(refused)?;
     // After the INIT negotiation, which sets it as well.
-    let large_read_ahead = raise_read_ahead(&held.place);
+    let large_read_ahead = raise_read_ahead(&held.own);
     Ok(Attached {
         session,
         awake,
@@ -254,13 +254,13 @@ pub(crate) fn clear_dead_mount(mount_point: &Path) -> Result<(), MountError> {
 
 /// Sets the kernel's read-ahead to more than the INIT negotiation allows; only root can. Returns whether
 /// it was set.
-fn raise_read_ahead(place: &Place) -> bool {
-    geteuid().is_root() && helping::read_ahead().unwrap_or_else(|| set_read_ahead(place))
+fn raise_read_ahead(own: &OwnMount) -> bool {
+    geteuid().is_root() && helping::read_ahead().unwrap_or_else(|| set_read_ahead(own))
 }
 
 /// Sets the kernel's read-ahead without asking the helper process. Returns whether it was set.
-pub(crate) fn set_read_ahead(place: &Place) -> bool {
-    place.device.as_ref().is_some_and(|device| {
+pub(crate) fn set_read_ahead(own: &OwnMount) -> bool {
+    own.device.as_ref().is_some_and(|device| {
         let setting = format!("/sys/class/bdi/{device}/read_ahead_kb");
         fs::write(setting, READ_AHEAD_KB).is_ok()
     })

@@ -6,7 +6,7 @@ use verimount_sys::end_by;
 
 use crate::{
     EndSignals, Mode,
-    place::{HeldPlace, Left, Place},
+    own_mount::{HeldMount, Left, OwnMount},
 };
 
 /// A mounted file system that is being served.
@@ -14,7 +14,7 @@ use crate::{
 /// Dropping it without [waiting](Self::wait) for its end unmounts it.
 pub struct Mounted {
     pub(crate) serving: Serving,
-    pub(crate) held: HeldPlace,
+    pub(crate) held: HeldMount,
     pub(crate) mode: Mode,
 }
 
@@ -30,9 +30,9 @@ impl Mounted {
     /// # Errors
     /// Why the connection to the kernel ended, if not by an unmount.
     pub fn wait(mut self, signals: EndSignals) -> io::Result<()> {
-        let place = self.held.place.clone();
+        let own = self.held.own.clone();
         let handle = signals.handle();
-        let watcher = thread::Builder::new().spawn(move || watch(signals, &place))?;
+        let watcher = thread::Builder::new().spawn(move || watch(signals, &own))?;
         let result = self.serving.join();
         // No error means that the kernel has ended the connection.
         self.held.ended = result.is_ok();
@@ -42,14 +42,14 @@ impl Mounted {
     }
 }
 
-fn watch(mut signals: EndSignals, place: &Place) {
+fn watch(mut signals: EndSignals, own: &OwnMount) {
     let mut left = None;
     while let Some(signal) = signals.wait() {
         if left.is_some() {
             let _ = end_by(signal);
         }
-        left = Some(place.leave().unwrap_or_else(|error| {
-            let mount_point = printable(&place.mount_point);
+        left = Some(own.leave().unwrap_or_else(|error| {
+            let mount_point = printable(&own.mount_point);
             tracing::error!(%error, %mount_point, "unmounting");
             Left::default()
         }));

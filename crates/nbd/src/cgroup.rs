@@ -22,7 +22,7 @@ fn limit_below(root: &Path) -> Option<u64> {
 }
 
 /// Where a hierarchy of groups has its limits.
-struct Place {
+struct Limits {
     /// Where the hierarchy is mounted.
     mount: PathBuf,
     /// The group of this process in it.
@@ -33,7 +33,7 @@ struct Place {
 
 /// The place that a line of `/proc/self/cgroup` tells (cgroups(7)): `0::GROUP` in version 2,
 /// `NUMBER:CONTROLLERS:GROUP` in version 1.
-fn place(root: &Path, line: &str) -> Option<Place> {
+fn place(root: &Path, line: &str) -> Option<Limits> {
     let (number, rest) = line.split_once(':')?;
     let (controllers, group) = rest.split_once(':')?;
     let mut controllers = controllers.split(',');
@@ -44,14 +44,14 @@ fn place(root: &Path, line: &str) -> Option<Place> {
     } else {
         return None;
     };
-    Some(Place {
+    Some(Limits {
         mount: root.join(mount),
         group: Path::new(group).strip_prefix("/").ok()?.to_owned(),
         file,
     })
 }
 
-impl Place {
+impl Limits {
     /// The smallest limit of the group and those above it. In a container, the groups that its host knows may not be
     /// there; the mount is then that of its own group.
     fn limit(&self) -> Option<u64> {

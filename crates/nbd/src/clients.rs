@@ -70,7 +70,7 @@ pub(crate) enum Purpose {
 }
 
 /// A client, and what for it has a place; `None` during the handshake.
-struct Place {
+struct Connected {
     client: Arc<Client>,
     purpose: Option<Purpose>,
 }
@@ -78,7 +78,7 @@ struct Place {
 /// The set of connected clients.
 #[derive(Default)]
 pub(crate) struct Clients {
-    connected: Mutex<Vec<Place>>,
+    connected: Mutex<Vec<Connected>>,
     left: Condvar,
 }
 
@@ -96,7 +96,7 @@ impl Clients {
             return None;
         }
         let client = Arc::new(client);
-        connected.push(Place {
+        connected.push(Connected {
             client: client.clone(),
             purpose: None,
         });
@@ -168,13 +168,16 @@ fn is_owners(stream: &UnixStream) -> bool {
 
 /// The places, with their indices, that count for a client: those of the owners compete only with each other,
 /// so that nobody else keeps them out.
-fn competitors(connected: &[Place], is_owners: bool) -> impl Iterator<Item = (usize, &Place)> {
+fn competitors(
+    connected: &[Connected],
+    is_owners: bool,
+) -> impl Iterator<Item = (usize, &Connected)> {
     let places = connected.iter().enumerate();
     places.filter(move |(_, place)| place.client.is_owners || !is_owners)
 }
 
 /// The index of the competitor that uses the export and has been idle for longest, and its idle time.
-fn longest_idle(connected: &[Place], is_owners: bool) -> Option<(usize, Duration)> {
+fn longest_idle(connected: &[Connected], is_owners: bool) -> Option<(usize, Duration)> {
     let places = competitors(connected, is_owners);
     let users = places.filter(|(_, place)| place.purpose == Some(Purpose::Use));
     let idle = users.map(|(index, place)| (index, place.client.idle()));

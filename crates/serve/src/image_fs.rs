@@ -7,8 +7,8 @@ use std::{cell::LazyCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, ti
 
 use rustix::io::Errno;
 use verimount_fuse::{
-    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, FileSystem, Generation,
-    Handle, Names, Node, NodeId, Opened, Place, Read, Seek, SessionOptions, StatFs,
+    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, EntryName, FileSystem,
+    Generation, Handle, Names, Node, NodeId, Opened, Read, Seek, SessionOptions, StatFs,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -191,7 +191,7 @@ impl FileSystem for ImageFs {
         }
     }
 
-    fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
+    fn lookup(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<Entry, Errno> {
         let parent = file(parent)?;
         if [".", "..", "/"].iter().any(|handled| name == *handled) {
             return self.by_handle(parent, name);

@@ -19,7 +19,7 @@ use verimount_tree::{
     AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, Measurement,
     NodeId, Ownership, Paths, SingleFile, Tree, Usage, VisitPlace, XattrNames, seek,
 };
-use verimount_verity::{Account, Identity, Mismatch, Place};
+use verimount_verity::{Account, BlockKind, Identity, Mismatch};
 
 use crate::{
     Kind, MirrorsStatus, Origin, OriginStatus, ResidentStatus, Served, Status,
@@ -213,8 +213,8 @@ impl VerifiedTree {
         match bad_block(error) {
             Some(mismatch) => {
                 let level = match mismatch.place {
-                    Place::Data => "data".to_owned(),
-                    Place::Tree(level) => level.to_string(),
+                    BlockKind::Data => "data".to_owned(),
+                    BlockKind::Tree(level) => level.to_string(),
                 };
                 tracing::error!(
                     offset,

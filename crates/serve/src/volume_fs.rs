@@ -5,9 +5,9 @@ use rustix::{
     io::Errno,
 };
 use verimount_fuse::{
-    Answering, Attr, Caller, Capabilities, Durability, Entry, FileSystem, Generation, Handle, Name,
-    Names, Node, NodeId, OpenFlags, Opened, Place, Read, SessionOptions, SetAttr, StatFs, Time,
-    Write,
+    Answering, Attr, Caller, Capabilities, Durability, Entry, EntryName, FileSystem, Generation,
+    Handle, Name, Names, Node, NodeId, OpenFlags, Opened, Read, SessionOptions, SetAttr, StatFs,
+    Time, Write,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -133,7 +133,7 @@ impl Mountable for VolumeFs {
 impl FileSystem for VolumeFs {
     type Scratch = Scratch;
 
-    fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
+    fn lookup(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<Entry, Errno> {
         match (parent, name.to_str()) {
             (NodeId::ROOT, Some(DISK)) => Ok(self.entry(DISK_NODE)),
             _ => Err(Errno::NOENT),

@@ -12,7 +12,7 @@ pub use verimount_scan::{
     OutwardLinks, Owner, Times, Whiteouts,
 };
 pub use verimount_verity::{
-    BadReason, BlockSize, Descriptor, Error as SealError, HashAlgorithm, Place, Salt, Sealed,
+    BadReason, BlockKind, BlockSize, Descriptor, Error as SealError, HashAlgorithm, Salt, Sealed,
     TreeParams, VerifyStats, dm_verity, parse_hex,
 };
 

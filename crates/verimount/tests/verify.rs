@@ -15,7 +15,7 @@ use verimount::{
 use verimount_testkit::{
     RomfsImage, World, flip_at, noise, overwrite, position_of, random_numbers, seed,
 };
-use verimount_verity::{BadReason, Place};
+use verimount_verity::{BadReason, BlockKind};
 
 const BLOCK: u64 = 4096;
 
@@ -84,8 +84,8 @@ fn found(report: &Report) -> Vec<Bad> {
         range: finding.range.clone(),
         place: match &finding.reason {
             BadReason::Mismatch(mismatch) => match mismatch.place {
-                Place::Data => "data".to_owned(),
-                Place::Tree(level) => format!("tree level {level}"),
+                BlockKind::Data => "data".to_owned(),
+                BlockKind::Tree(level) => format!("tree level {level}"),
             },
             BadReason::Unreadable(error) => panic!("{error}"),
         },

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use crate::{HashAlgorithm, Place, params::Hashing};
+use crate::{BlockKind, HashAlgorithm, params::Hashing};
 
 /// The shape of a Merkle tree: how many blocks each level has and where they are stored.
 ///
@@ -91,10 +91,10 @@ impl TreeGeometry {
 
     /// The block that is at `offset` in the data or in the stored tree, by its number in the data or in its level; `None` if
     /// none begins there.
-    pub(crate) fn block_at(&self, place: Place, offset: u64) -> Option<u64> {
+    pub(crate) fn block_at(&self, place: BlockKind, offset: u64) -> Option<u64> {
         let (log2, start, blocks) = match place {
-            Place::Data => (self.data_block_log2, 0, self.data_blocks()),
-            Place::Tree(level) => {
+            BlockKind::Data => (self.data_block_log2, 0, self.data_blocks()),
+            BlockKind::Tree(level) => {
                 let level = self.levels.get(level)?;
                 (self.hash_block_log2, level.start, level.blocks)
             }

@@ -47,7 +47,7 @@ pub use digest::{Digest, FileDigest, Identity, ParseDigestError, parse_hex};
 pub use error::{Corruption, Error};
 pub use geometry::TreeGeometry;
 pub use leaves::{LeafFunction, Leaves};
-pub use mismatch::{Mismatch, Place};
+pub use mismatch::{BlockKind, Mismatch};
 pub use params::{BlockSize, BlockSizeFrom, ParamError, Salt, SaltUpTo, TreeParams};
 pub use readahead::TreeReadahead;
 pub use releases::Releases;

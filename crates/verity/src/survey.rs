@@ -4,7 +4,7 @@ use thiserror::Error;
 use verimount_source::{ReadAhead, ReadAt, ReadError, Scratch, in_order};
 use verimount_sync::Mutex;
 
-use crate::{Error, Mismatch, Place, Progress, VerifiedReader};
+use crate::{BlockKind, Error, Mismatch, Progress, VerifiedReader};
 
 /// Size of one read while no error was found, in bytes.
 const CHUNK: u64 = 1 << 20;
@@ -71,7 +71,7 @@ impl BadRange {
         self.range.end == next.range.start
             && match (&self.reason, &next.reason) {
                 (BadReason::Mismatch(a), BadReason::Mismatch(b)) => {
-                    a.place == b.place && (a.place == Place::Data || a.offset == b.offset)
+                    a.place == b.place && (a.place == BlockKind::Data || a.offset == b.offset)
                 }
                 (BadReason::Unreadable(_), BadReason::Unreadable(_)) => true,
                 _ => false,

@@ -12,7 +12,7 @@ use verimount_source::{ReadAt, ReadError};
 use verimount_sync::{Condvar, Mutex};
 
 use crate::{
-    Account, Digest, Mismatch, Place, Releases, TreeGeometry, VerifyOptions,
+    Account, BlockKind, Digest, Mismatch, Releases, TreeGeometry, VerifyOptions,
     hasher::BlockHasher,
     params::Hashing,
     releases::{failure, suspect},
@@ -475,7 +475,7 @@ impl<'a> Fetch<'a> {
 impl TreeReader {
     fn mismatch(&self, (level, index): Key, expected: &[u8], actual: &[u8]) -> Mismatch {
         Mismatch {
-            place: Place::Tree(level),
+            place: BlockKind::Tree(level),
             offset: self.geometry.node_offset(level, index),
             covers: self.geometry.covered_data(level, index),
             expected: self.hasher.digest(expected),

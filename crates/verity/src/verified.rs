@@ -6,8 +6,8 @@ use std::{
 use verimount_source::{ReadAt, ReadError, Scratch, check_range};
 
 use crate::{
-    Account, Digest, Error, Identity, LeafFunction, Mismatch, Place, Releases, Seal, TreeGeometry,
-    TreeReadahead, VerifyStats,
+    Account, BlockKind, Digest, Error, Identity, LeafFunction, Mismatch, Releases, Seal,
+    TreeGeometry, TreeReadahead, VerifyStats,
     hasher::BlockHasher,
     releases::{failure, suspect},
     tree::TreeReader,
@@ -158,13 +158,13 @@ impl VerifiedReader {
     ///
     /// # Errors
     /// Those of reading, and [`ReadError::Rejected`] if what is above the block does not match.
-    pub fn digest_at(&self, place: Place, offset: u64) -> Result<Option<Digest>, ReadError> {
+    pub fn digest_at(&self, place: BlockKind, offset: u64) -> Result<Option<Digest>, ReadError> {
         let Some(block) = self.geometry.block_at(place, offset) else {
             return Ok(None);
         };
         let above = match place {
-            Place::Data => 0,
-            Place::Tree(level) => level + 1,
+            BlockKind::Data => 0,
+            BlockKind::Tree(level) => level + 1,
         };
         self.tree.digest_below(above, block).map(Some)
     }
@@ -324,7 +324,7 @@ impl VerifiedReader {
     fn mismatch(&self, block: u64, actual: &[u8], expected: &[u8]) -> Mismatch {
         let covers = self.geometry.data_block(block);
         Mismatch {
-            place: Place::Data,
+            place: BlockKind::Data,
             offset: covers.start,
             covers,
             expected: self.hasher.digest(expected),

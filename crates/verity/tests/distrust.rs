@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 use verimount_source::{ReadAt, ReadError};
 use verimount_testkit::{Doubtful, go_on, noise};
 use verimount_verity::{
-    BlockSize, Place, SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions,
+    BlockKind, BlockSize, SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions,
     dm_verity::{self, HashArea},
     seal,
 };
@@ -96,7 +96,7 @@ fn a_source_that_always_lies_is_asked_once_for_each_read() {
     let data = noise(DATA as usize, 3);
     let bytes = sealed(&data, SealLayout::Appended);
     let tree = DATA.next_multiple_of(65536);
-    for (wrong, place) in [(5, Place::Data), (tree, Place::Tree(2))] {
+    for (wrong, place) in [(5, BlockKind::Data), (tree, BlockKind::Tree(2))] {
         let source = Arc::new(Doubtful::liar(bytes.clone(), [wrong]));
         let reader = reader(source.clone(), forgetful());
         for reads in 1..3 {

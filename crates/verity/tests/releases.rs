@@ -13,7 +13,7 @@ use std::{
 use verimount_source::{ReadAt, ReadError};
 use verimount_testkit::{Doubtful, Flipped, go_on, noise};
 use verimount_verity::{
-    BlockSize, Mismatch, Place, Releases, Seal, SealLayout, Sealed, TreeParams, Trust,
+    BlockKind, BlockSize, Mismatch, Releases, Seal, SealLayout, Sealed, TreeParams, Trust,
     VerifiedReader, VerifyOptions, seal,
 };
 
@@ -116,30 +116,30 @@ fn all_digests_are_those_of_the_blocks() {
     let of = |bytes: &[u8]| reader.leaf_function().digests(bytes);
     for block in [0, 1, DIGESTS, DIGESTS * DIGESTS, BLOCKS - 1] {
         let offset = block * BLOCK;
-        let digest = at(Place::Data, offset).unwrap();
+        let digest = at(BlockKind::Data, offset).unwrap();
         assert_eq!(digest.as_bytes(), of(&data[offset..][..BLOCK]));
     }
     for level in 0..3 {
         for index in [0, geometry.level_blocks(level) - 1] {
             let offset = geometry.node_offset(level, index) as usize;
-            let digest = at(Place::Tree(level), offset).unwrap();
+            let digest = at(BlockKind::Tree(level), offset).unwrap();
             assert_eq!(digest.as_bytes(), of(&tree[offset..][..BLOCK]), "{level}");
             // It is a block of no other level.
             let others = (0..3).filter(|other| *other != level);
             assert!(
                 others
-                    .map(|other| at(Place::Tree(other), offset))
+                    .map(|other| at(BlockKind::Tree(other), offset))
                     .all(|other| other.is_none())
             );
         }
     }
     for (place, offset) in [
-        (Place::Data, 1),
-        (Place::Data, BLOCKS * BLOCK),
-        (Place::Data, usize::MAX - BLOCK + 1),
-        (Place::Tree(0), tree.len()),
-        (Place::Tree(2), BLOCK),
-        (Place::Tree(3), 0),
+        (BlockKind::Data, 1),
+        (BlockKind::Data, BLOCKS * BLOCK),
+        (BlockKind::Data, usize::MAX - BLOCK + 1),
+        (BlockKind::Tree(0), tree.len()),
+        (BlockKind::Tree(2), BLOCK),
+        (BlockKind::Tree(3), 0),
     ] {
         assert_eq!(at(place, offset), None, "{place} {offset}");
     }
@@ -153,11 +153,16 @@ fn a_changed_tree_has_no_digests_below_the_change() {
     let tree = Arc::new(Flipped::new(tree));
     tree.flip(changed + 5);
     let reader = reader(sealed.with_sources(data, tree), VerifyOptions::default());
-    assert!(reader.digest_at(Place::Tree(1), changed).unwrap().is_some());
+    assert!(
+        reader
+            .digest_at(BlockKind::Tree(1), changed)
+            .unwrap()
+            .is_some()
+    );
     for (place, right, wrong) in [
-        (Place::Data, 0, (DIGESTS * DIGESTS * BLOCK) as u64),
+        (BlockKind::Data, 0, (DIGESTS * DIGESTS * BLOCK) as u64),
         (
-            Place::Tree(0),
+            BlockKind::Tree(0),
             geometry.node_offset(0, 0),
             geometry.node_offset(0, DIGESTS as u64),
         ),

@@ -14,7 +14,7 @@ use std::{
 use verimount_source::{Counting, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, Watched, WatchedEvent, all_or_some, cases, go_on, noise};
 use verimount_verity::{
-    BadReason, BlockSize, Error, FileDigest, HashAlgorithm, Mismatch, Place, Salt, SealLayout,
+    BadReason, BlockKind, BlockSize, Error, FileDigest, HashAlgorithm, Mismatch, Salt, SealLayout,
     Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal, survey,
 };
 
@@ -208,7 +208,7 @@ fn a_mismatch_says_where_and_what() {
         panic!("{error}")
     };
     let mismatch: &Mismatch = reason.downcast_ref().unwrap();
-    assert_eq!(mismatch.place, Place::Data);
+    assert_eq!(mismatch.place, BlockKind::Data);
     assert_eq!(mismatch.covers, 5 * 4096..6 * 4096);
     assert_ne!(mismatch.expected, mismatch.actual);
     // The block is right again as soon as the storage is.
@@ -266,8 +266,8 @@ fn a_survey_finds_all_bad_ranges() {
             BadReason::Mismatch(mismatch) => mismatch.place,
             BadReason::Unreadable(error) => panic!("{error}"),
         };
-        assert_eq!(place(&found[0].reason), Place::Data);
-        assert_eq!(place(&found[2].reason), Place::Tree(0));
+        assert_eq!(place(&found[0].reason), BlockKind::Data);
+        assert_eq!(place(&found[2].reason), BlockKind::Tree(0));
     }
 }
 
@@ -324,7 +324,7 @@ fn a_survey_does_not_read_below_a_bad_tree_block() {
             let BadReason::Mismatch(mismatch) = &found.reason else {
                 panic!("{found:?}")
             };
-            assert_eq!(mismatch.place, Place::Tree(level));
+            assert_eq!(mismatch.place, BlockKind::Tree(level));
             // Each thread may be at the range's beginning, and may have been behind it before.
             let read = data.counts().bytes - before;
             let needed = SIZE - (bad.end - bad.start);

@@ -14,7 +14,7 @@ use super::{
     BuildError, Plan, attributes,
     chunk_map::ChunkMap,
     compress, directory, groups,
-    layout::{Place, Stored},
+    layout::{Placed, Stored},
     shape::{Data, Shape},
     superblock, uuid,
 };
@@ -60,7 +60,7 @@ pub(super) fn emit(
 struct Emitter<'p, 'o, W> {
     plan: &'p Plan,
     /// Where everything is.
-    places: &'p [Place],
+    places: &'p [Placed],
     /// Blocks of the image.
     blocks: u64,
     contents: Contents<'p>,
@@ -165,7 +165,7 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
         files.any(|file| ChunkMap::new(file, self.plan.format.block).is_some())
     }
 
-    fn place(&self, entry: Entry<'_>) -> Place {
+    fn place(&self, entry: Entry<'_>) -> Placed {
         self.places[entry.inode_id().index()]
     }
 

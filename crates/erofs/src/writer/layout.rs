@@ -33,7 +33,7 @@ pub(super) const MAX_BLOCKS: u64 = u32::MAX as u64;
 #[derive(Debug)]
 pub(super) struct Layout {
     /// By the numbers of inodes.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Placed>,
     /// The inodes in the order of their places.
     pub(super) inodes: Vec<InodeId>,
     /// The directories that have blocks, in the order of these.
@@ -48,7 +48,7 @@ pub(super) struct Layout {
 
 /// Where an inode is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct Placed {
     /// Its number in the image. None is 0, where the superblock is.
     pub(super) nid: u32,
     pub(super) stored: Stored,
@@ -66,7 +66,7 @@ pub(super) enum Stored {
     Compressed(u32),
 }
 
-impl Place {
+impl Placed {
     /// The first block of its data, which is not compressed; 0 if there is none.
     pub(super) fn block(self) -> u32 {
         match self.stored {
@@ -77,7 +77,7 @@ impl Place {
 }
 
 impl Layout {
-    pub(super) fn place(&self, inode: InodeId) -> Place {
+    pub(super) fn place(&self, inode: InodeId) -> Placed {
         self.places[inode.index()]
     }
 }
@@ -94,7 +94,7 @@ pub(super) fn lay_out(
         format,
         space: MetadataSpace::new(format.block, superblock::end(format)),
         layout: Layout {
-            places: vec![Place::default(); tree.inodes().len()],
+            places: vec![Placed::default(); tree.inodes().len()],
             inodes: Vec::new(),
             directories: Vec::new(),
             shared_attributes: 0,

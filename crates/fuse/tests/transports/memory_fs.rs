@@ -14,8 +14,8 @@ use std::{
 
 use rustix::{fs::FileType, io::Errno};
 use verimount_fuse::{
-    Attr, Caller, CreateMode, Durability, Entry, FileSystem, Generation, Handle, Name, Names, Node,
-    NodeId, OpenFlags, Opened, Place, Read, SetAttr, Write,
+    Attr, Caller, CreateMode, Durability, Entry, EntryName, FileSystem, Generation, Handle, Name,
+    Names, Node, NodeId, OpenFlags, Opened, Read, SetAttr, Write,
 };
 
 /// Reading a file with this name panics.
@@ -223,7 +223,7 @@ impl MemoryFs {
 impl FileSystem for MemoryFs {
     type Scratch = Vec<u8>;
 
-    fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
+    fn lookup(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<Entry, Errno> {
         if name == SLOW_LOOKUP {
             self.wait_slowly();
         }
@@ -261,7 +261,7 @@ impl FileSystem for MemoryFs {
     fn mkdir(
         &self,
         _: Caller,
-        (parent, name): Place<'_>,
+        (parent, name): EntryName<'_>,
         mode: CreateMode,
     ) -> Result<Entry, Errno> {
         let mut nodes = self.nodes();
@@ -273,7 +273,7 @@ impl FileSystem for MemoryFs {
     fn create(
         &self,
         _: Caller,
-        (parent, name): Place<'_>,
+        (parent, name): EntryName<'_>,
         mode: CreateMode,
         _: u32,
     ) -> Result<(Entry, Opened), Errno> {
@@ -286,7 +286,7 @@ impl FileSystem for MemoryFs {
     fn symlink(
         &self,
         _: Caller,
-        (parent, name): Place<'_>,
+        (parent, name): EntryName<'_>,
         target: &OsStr,
     ) -> Result<Entry, Errno> {
         let mut nodes = self.nodes();
@@ -300,13 +300,19 @@ impl FileSystem for MemoryFs {
         Ok(scratch)
     }
 
-    fn unlink(&self, _: Caller, (parent, name): Place<'_>) -> Result<(), Errno> {
+    fn unlink(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<(), Errno> {
         let names = &mut self.nodes();
         let removed = names.get(parent)?.names.remove(name);
         removed.map(drop).ok_or(Errno::NOENT)
     }
 
-    fn rename(&self, _: Caller, from: Place<'_>, to: Place<'_>, _: u32) -> Result<(), Errno> {
+    fn rename(
+        &self,
+        _: Caller,
+        from: EntryName<'_>,
+        to: EntryName<'_>,
+        _: u32,
+    ) -> Result<(), Errno> {
         let mut nodes = self.nodes();
         let node = nodes.find(from.0, from.1)?;
         nodes.get(from.0)?.names.remove(from.1);

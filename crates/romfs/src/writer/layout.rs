@@ -4,7 +4,7 @@ use verimount_scan::{Entry, EntryId};
 
 use super::{
     Options, index, name_in_header,
-    tree::{Item, Place, Tree},
+    tree::{Item, Offsets, Tree},
 };
 use crate::{
     Error, NodeKind, Unstorable,
@@ -45,7 +45,7 @@ pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, Error
 /// Places an item at the first fit from `start` on, and returns its end; `None` beyond 4 GiB.
 ///
 /// The data of a file of at least one block is aligned to blocks; all else is packed.
-fn place(entry: Entry<'_>, item: &Item, start: u32, block: u64) -> Option<(Place, u32)> {
+fn place(entry: Entry<'_>, item: &Item, start: u32, block: u64) -> Option<(Offsets, u32)> {
     let header_len = u64::try_from(header_len(name_in_header(entry).len())).ok()?;
     // A hard link is a header alone.
     let data_len = if entry.is_first_name() {
@@ -65,7 +65,7 @@ fn place(entry: Entry<'_>, item: &Item, start: u32, block: u64) -> Option<(Place
     };
     let end = body.checked_add(body_len)?;
     let end = end.next_multiple_of(ALIGNMENT.into());
-    let place = Place {
+    let place = Offsets {
         header: u32::try_from(body.checked_sub(header_len)?).ok()?,
         body: u32::try_from(body).ok()?,
     };

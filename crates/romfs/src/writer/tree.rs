@@ -22,12 +22,12 @@ pub(super) struct Item {
     pub(super) executable: bool,
     /// Bytes of data of its inode.
     pub(super) data_len: u32,
-    pub(super) place: Place,
+    pub(super) place: Offsets,
 }
 
 /// The offsets of an item in the image; zero until the tree is laid out.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct Offsets {
     /// Offset of its header.
     pub(super) header: u32,
     /// End of its header, where its data begins, or a directory's `.` and `..`.
@@ -76,9 +76,9 @@ impl Tree {
     }
 
     /// Where an entry is.
-    pub(super) fn place(&self, entry: Entry<'_>) -> Place {
+    pub(super) fn place(&self, entry: Entry<'_>) -> Offsets {
         let item = self.items.get(entry.id().index());
-        item.map_or_else(Place::default, |item| item.place)
+        item.map_or_else(Offsets::default, |item| item.place)
     }
 
     /// The offset of an entry's header; 0 for none, as in romfs.
@@ -111,7 +111,7 @@ impl Item {
                 _ => false,
             },
             data_len: data_len(inode)?,
-            place: Place::default(),
+            place: Offsets::default(),
         })
     }
 

@@ -6,8 +6,8 @@ use rustix::{
 };
 use verimount_bridge::{DeviceNumber, Listed};
 use verimount_fuse::{
-    Attr, Caller, CopyRange, CreateMode, Entry, FileSystem, Handle, Names, NodeId, Opened, Place,
-    Read, Seek, SetAttr, StatFs, Statx, Write, device_parts,
+    Attr, Caller, CopyRange, CreateMode, Entry, EntryName, FileSystem, Handle, Names, NodeId,
+    Opened, Read, Seek, SetAttr, StatFs, Statx, Write, device_parts,
 };
 use verimount_mount::STATUS_XATTR;
 use verimount_sys::IOC_MOUNT_STATUS;
@@ -27,7 +27,7 @@ const USUAL_XATTR: usize = 256;
 impl FileSystem for BridgeFs {
     type Scratch = Vec<u8>;
 
-    fn lookup(&self, _: Caller, (parent, name): Place<'_>) -> Result<Entry, Errno> {
+    fn lookup(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<Entry, Errno> {
         match self.mirror().lookup(inner(parent), name) {
             Ok(found) => Ok(self.entry(found)),
             Err(Errno::NOENT) => Ok(self.no_entry()),
@@ -75,7 +75,7 @@ impl FileSystem for BridgeFs {
     fn symlink(
         &self,
         caller: Caller,
-        (parent, name): Place<'_>,
+        (parent, name): EntryName<'_>,
         target: &OsStr,
     ) -> Result<Entry, Errno> {
         let made = self
@@ -87,7 +87,7 @@ impl FileSystem for BridgeFs {
     fn mknod(
         &self,
         caller: Caller,
-        (parent, name): Place<'_>,
+        (parent, name): EntryName<'_>,
         mode: CreateMode,
         rdev: u32,
     ) -> Result<Entry, Errno> {
@@ -105,7 +105,7 @@ impl FileSystem for BridgeFs {
     fn mkdir(
         &self,
         caller: Caller,
-        (parent, name): Place<'_>,
+        (parent, name): EntryName<'_>,
         mode: CreateMode,
     ) -> Result<Entry, Errno> {
         let made = self
@@ -114,12 +114,12 @@ impl FileSystem for BridgeFs {
         Ok(self.entry(made))
     }
 
-    fn unlink(&self, caller: Caller, (parent, name): Place<'_>) -> Result<(), Errno> {
+    fn unlink(&self, caller: Caller, (parent, name): EntryName<'_>) -> Result<(), Errno> {
         self.bridge
             .unlink(inner_caller(caller), inner(parent), name)
     }
 
-    fn rmdir(&self, caller: Caller, (parent, name): Place<'_>) -> Result<(), Errno> {
+    fn rmdir(&self, caller: Caller, (parent, name): EntryName<'_>) -> Result<(), Errno> {
         let caller = inner_caller(caller);
         self.mirror().rmdir(caller, inner(parent), name)
     }
@@ -127,8 +127,8 @@ impl FileSystem for BridgeFs {
     fn rename(
         &self,
         caller: Caller,
-        from: Place<'_>,
-        to: Place<'_>,
+        from: EntryName<'_>,
+        to: EntryName<'_>,
         flags: u32,
     ) -> Result<(), Errno> {
         self.bridge.rename(
@@ -143,7 +143,7 @@ impl FileSystem for BridgeFs {
         &self,
         caller: Caller,
         node: NodeId,
-        (parent, name): Place<'_>,
+        (parent, name): EntryName<'_>,
     ) -> Result<Entry, Errno> {
         let (node, parent) = (inner(node), inner(parent));
         let made = self.bridge.link(inner_caller(caller), node, parent, name)?;
@@ -160,7 +160,7 @@ impl FileSystem for BridgeFs {
     fn create(
         &self,
         caller: Caller,
-        (parent, name): Place<'_>,
+        (parent, name): EntryName<'_>,
         mode: CreateMode,
         flags: u32,
     ) -> Result<(Entry, Opened), Errno> {

@@ -21,7 +21,7 @@ use crate::{
     raw::INODE_SLOT,
     writer::{
         BuildError, Plan,
-        layout::{Place, Stored},
+        layout::{Placed, Stored},
         shape,
     },
 };
@@ -42,7 +42,7 @@ const INDEX_LEN: usize = 64 << 10;
 /// Where everything was written.
 pub(in crate::writer) struct Written {
     /// By the numbers of inodes.
-    pub(in crate::writer) places: Vec<Place>,
+    pub(in crate::writer) places: Vec<Placed>,
     /// The end of the image.
     pub(in crate::writer) blocks: u64,
 }

@@ -12,14 +12,14 @@ use crate::{
 
 /// A mount of this process. Its device number distinguishes it from other mounts on the same directory.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct OwnMount {
     pub(crate) mount_point: PathBuf,
     /// Its device number, which is unique while the mount is in use. `None` if the mount table does not
     /// show it.
     pub(crate) device: Option<String>,
 }
 
-impl Place {
+impl OwnMount {
     /// The mount that was just made on `mount_point`.
     pub(crate) fn new(mount_point: PathBuf) -> Self {
         let device = mounted_on(&mount_point).map(|entry| entry.device);
@@ -91,27 +91,27 @@ fn recorded(ending: &EndingMount) -> Option<Record> {
 }
 
 /// A mount of this process, which is unmounted when this is dropped unless it has ended.
-pub(crate) struct HeldPlace {
-    pub(crate) place: Place,
+pub(crate) struct HeldMount {
+    pub(crate) own: OwnMount,
     /// Whether the kernel has ended the connection.
     pub(crate) ended: bool,
 }
 
-impl HeldPlace {
+impl HeldMount {
     /// Holds the mount that was just made on `mount_point`.
     pub(crate) fn new(mount_point: PathBuf) -> Self {
         Self {
-            place: Place::new(mount_point),
+            own: OwnMount::new(mount_point),
             ended: false,
         }
     }
 }
 
-impl Drop for HeldPlace {
+impl Drop for HeldMount {
     fn drop(&mut self) {
         // The connection ends the same way after an unmount and after an abort, which leaves a dead
         // mount behind. A live mount there was made since then, and may have the same device number.
-        let left = self.place.entry();
+        let left = self.own.entry();
         if let Some(left) = left.filter(|left| !self.ended || left.is_dead()) {
             // A failure here would hide the reason why the mount ended.
             let _ = detach(&left);
