@@ -16,6 +16,7 @@ elsewhere() {
 }
 serves() { cmp -s /srv/tree/data "$1/data"; }
 is_mounted() { grep -q " $1 fuse" /proc/mounts; }
+is_gone() { ! is_mounted "$1"; }
 
 step 'started with the machine, and read by another service'
 systemctl is-active verimount@boot
@@ -66,6 +67,16 @@ systemctl start mnt-fstab.mount
 elsewhere cmp /srv/tree/data /mnt/fstab/data
 systemctl stop mnt-fstab.mount
 if is_mounted /mnt/fstab; then echo 'still mounted'; exit 1; fi
+for kind in image bridge volume; do
+    step "$kind: mounted when somebody looks, unmounted when nobody does"
+    systemctl start mnt-auto-$kind.automount
+    for _ in 1 2 3 4 5; do
+        test -n "$(ls /mnt/auto/$kind)"
+        is_mounted /mnt/auto/$kind
+        soon is_gone /mnt/auto/$kind
+    done
+    systemctl stop mnt-auto-$kind.automount
+done
 step 'an NBD export, started by its first client'
 systemctl start verimount-nbd@disk.socket
 if systemctl is-active verimount-nbd@disk.service; then exit 1; fi

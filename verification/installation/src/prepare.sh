@@ -14,6 +14,13 @@ printf x | dd of=/srv/bad.img bs=1 seek=1500000 conv=notrunc 2> /dev/null
 echo "ARGUMENTS=mount /srv/bad.img /mnt/bad --digest $digest --allow-other" > /etc/verimount/bad.conf
 echo "ARGUMENTS=bridge /srv/source /mnt/bridge --policy /etc/verimount/policy.toml --allow-other" > /etc/verimount/bridge.conf
 echo "/srv/app.img /mnt/fstab fuse.verimount digest=$digest,allow_other,noauto 0 0" >> /etc/fstab
+auto=allow_other,noauto,x-systemd.automount,x-systemd.idle-timeout=1
+verimount volume format --size 4M /srv/auto.vol > /dev/null
+cat >> /etc/fstab << END
+/srv/app.img /mnt/auto/image fuse.verimount digest=$digest,$auto 0 0
+/srv/source /mnt/auto/bridge fuse.verimount $auto 0 0
+/srv/auto.vol /mnt/auto/volume fuse.verimount volume,$auto 0 0
+END
 verimount volume format --size 16M /srv/disk.vol | sed 's/.*: \([0-9]*\) bytes.*/\1/' > /srv/disk.size
 echo "ARGUMENTS=/srv/disk.vol" > /etc/verimount/disk.conf
 cat > /etc/systemd/system/check.service << END

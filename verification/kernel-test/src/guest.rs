@@ -4,7 +4,10 @@ mod bridge;
 mod dm_verity;
 mod erofs;
 mod extents;
+mod handles;
 mod integrity;
+mod linux;
+mod nfs;
 mod romfs;
 mod scratch;
 mod tests;
@@ -24,7 +27,7 @@ use self::{scratch::Scratch, tests::Tests};
 use crate::report::Line;
 
 /// The kernel modules that the tests need.
-const MODULES: [&str; 14] = [
+const MODULES: [&str; 16] = [
     "blake2b_generic",
     "crc32_generic",
     "crc32c_generic",
@@ -34,6 +37,8 @@ const MODULES: [&str; 14] = [
     "ext4",
     "fuse",
     "loop",
+    "nfsd",
+    "nfsv4",
     "romfs",
     "sha1_generic",
     "sha512_generic",
@@ -60,6 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     erofs::run(&Tests::new("EROFS"), &scratch, &options.verimount)?;
     verity::run(&Tests::new("fs-verity"), &scratch)?;
     bridge::run(&Tests::new("bridge"), &scratch, &options.verimount)?;
+    handles::run(&Tests::new("handles"), &scratch, &options.verimount)?;
     dm_verity::run(&Tests::new("dm-verity"), &scratch, &options.verimount)?;
     integrity::run(&Tests::new("dm-integrity"), &scratch, &options.verimount)?;
     fs::remove_dir_all(scratch.path())?;

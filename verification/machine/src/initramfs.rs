@@ -60,7 +60,14 @@ impl Root<'_> {
     fn modules(self) -> &'static [&'static str] {
         match self {
             Self::Host(_) => &["virtio_pci", "9p", "9pnet_virtio"],
-            Self::Disk => &["virtio_pci", "virtio_blk", "crc32c_generic", "ext4", "fuse"],
+            Self::Disk => &[
+                "virtio_pci",
+                "virtio_blk",
+                "crc32c_generic",
+                "ext4",
+                "autofs4",
+                "fuse",
+            ],
         }
     }
 

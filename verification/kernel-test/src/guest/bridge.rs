@@ -15,6 +15,7 @@ use verimount_testkit::pattern;
 
 use super::{
     extents::Extents,
+    linux::{Version, drop_caches, version},
     scratch::Scratch,
     tests::Tests,
     verity::{enable, make_file_system},
@@ -22,8 +23,8 @@ use super::{
 
 const LEN: usize = 300_000;
 
-/// The first Linux version that passes files through, major and minor.
-const PASSTHROUGH: (u32, u32) = (6, 9);
+/// The first kernel that passes files through.
+const PASSTHROUGH: Version = (6, 9);
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<()> {
     let image = make_file_system(scratch)?;
@@ -78,7 +79,7 @@ impl World<'_> {
             fs::read(self.path("listed"))? == pattern(LEN),
             "other bytes"
         );
-        let can_pass_through = linux_version()? >= PASSTHROUGH;
+        let can_pass_through = version()? >= PASSTHROUGH;
         let way = if can_pass_through {
             "passthrough"
         } else {
@@ -139,7 +140,7 @@ fn flip_byte(image: &Path, file: &Path) -> Result<()> {
     let mut byte = [0];
     image.read_exact_at(&mut byte, place)?;
     image.write_all_at(&[!byte[0]], place)?;
-    Ok(fs::write("/proc/sys/vm/drop_caches", "3")?)
+    drop_caches()
 }
 
 fn is_denied<T>(what: &str, result: io::Result<T>) -> Result<()> {
@@ -147,15 +148,5 @@ fn is_denied<T>(what: &str, result: io::Result<T>) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
         Err(error) => bail!("{what}: {error}"),
         Ok(_) => bail!("{what} is allowed"),
-    }
-}
-
-/// The version of the running kernel, major and minor.
-fn linux_version() -> Result<(u32, u32)> {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    let mut numbers = release.split('.').map(str::parse);
-    match (numbers.next(), numbers.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => Ok((major, minor)),
-        _ => bail!("Linux {release}"),
     }
 }

@@ -6,11 +6,14 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use rustix::system::uname;
 use verimount_support::{command, mount_point::MountPoint};
 use verimount_testkit::{RichTree, ShownTree, as_copied, compare, shown};
 
-use super::{scratch::Scratch, tests::Tests};
+use super::{
+    linux::{Version, version},
+    scratch::Scratch,
+    tests::Tests,
+};
 
 const TREE: RichTree = RichTree {
     files: 80,
@@ -18,13 +21,13 @@ const TREE: RichTree = RichTree {
 };
 
 /// The first kernel that reads blocks smaller than its pages.
-const SMALL_BLOCKS: (u32, u32) = (6, 4);
+const SMALL_BLOCKS: Version = (6, 4);
 
 /// The kernel that first read EROFS.
-const EROFS: (u32, u32) = (5, 4);
+const EROFS: Version = (5, 4);
 
 /// Options of `verimount build` that change the format, and the kernels that read it.
-const OURS: [(&[&str], (u32, u32)); 5] = [
+const OURS: [(&[&str], Version); 5] = [
     (&["--block-size=4K"], EROFS),
     (&["--block-size=1K"], SMALL_BLOCKS),
     (&["--block-size=512"], SMALL_BLOCKS),
@@ -108,15 +111,4 @@ impl<'a> Bench<'a> {
         let ours = shown(point.path())?;
         compare(&self.expected, &as_copied(ours)).context("the tree and Verimount")
     }
-}
-
-/// The first two numbers of the kernel's version.
-fn version() -> Result<(u32, u32)> {
-    let uname = uname();
-    let release = uname.release().to_str()?;
-    let mut numbers = release.split(['.', '-']).map(str::parse);
-    let mut number = || numbers.next()?.ok();
-    number()
-        .zip(number())
-        .with_context(|| format!("Linux {release}"))
 }
