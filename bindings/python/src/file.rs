@@ -52,14 +52,14 @@ impl File {
                 self.announce(py, *next, SPAN)?;
             }
             if self.is_slow {
-                fill_interruptibly(py, file, span)?
+                fill_interruptibly(py, file, span)?;
             } else {
                 py.detach(|| {
                     each(span.len(), span.into_iter(), |(piece, start)| {
                         file.read_at(piece.zeroed(), start).map(drop)
                     })
                 })
-                .or_raise(py)?
+                .or_raise(py)?;
             }
             py.check_signals()?;
         }

@@ -132,9 +132,9 @@ impl Counters {
     /// Counts an open, by its serving mode.
     pub(crate) fn opened(&self, is_passed_through: bool) {
         if is_passed_through {
-            self.passthrough_opens.add(1)
+            self.passthrough_opens.add(1);
         } else {
-            self.relay_opens.add(1)
+            self.relay_opens.add(1);
         }
     }
 

@@ -81,9 +81,9 @@ impl Ls {
         }
         let entry = Entry::read(entry)?;
         if self.json {
-            writeln!(out, "{}", json_line(&JsonEntry::new(&entry))?)?
+            writeln!(out, "{}", json_line(&JsonEntry::new(&entry))?)?;
         } else {
-            writeln!(out, "{}", Long(&entry))?
+            writeln!(out, "{}", Long(&entry))?;
         }
         Ok(())
     }

@@ -61,9 +61,9 @@ impl Seal {
         self.note(&made);
         let mut out = stdout().lock();
         if self.json {
-            write_report(&mut out, self.report(&made))?
+            write_report(&mut out, self.report(&made))?;
         } else {
-            writeln!(out, "{} {}", made.identity, printable(&self.file))?
+            writeln!(out, "{} {}", made.identity, printable(&self.file))?;
         }
         Ok(Outcome::Good)
     }

@@ -189,9 +189,9 @@ pub(crate) fn write_zeros(
     for start in (start..end).step_by(STEP as usize) {
         let range = start..end.min(start + STEP);
         if is_zero {
-            blocks.set_zero_tags(range.clone())?
+            blocks.set_zero_tags(range.clone())?;
         } else {
-            blocks.zero(range.clone())?
+            blocks.zero(range.clone())?;
         }
         if progress((range.end - range.start) * SECTOR).is_break() {
             return Err(Error::Cancelled);

@@ -99,9 +99,9 @@ impl TagCache {
                     break;
                 }
                 if state.is_loading(piece.id) {
-                    state = self.loaded.wait(state)
+                    state = self.loaded.wait(state);
                 } else {
-                    state = self.load(state, &piece, is_sequential)?
+                    state = self.load(state, &piece, is_sequential)?;
                 }
             }
         }

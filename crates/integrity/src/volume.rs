@@ -121,7 +121,7 @@ impl Volume {
         };
         let _guard = self.locks.lock(request.sectors(), Access::Shared);
         if request.is_aligned() {
-            self.read_blocks(request.sectors().start, buf)?
+            self.read_blocks(request.sectors().start, buf)?;
         } else {
             let mut blocks = vec![0; request.blocks_len()];
             self.read_blocks(request.sectors().start, &mut blocks)?;

@@ -83,10 +83,10 @@ pub fn registered_exports() -> Vec<RegisteredExport> {
         for (link, socket) in dead {
             let left = RegisteredExport { socket, user };
             if left.is_socket_of_its_user() && !exports.contains(&left) {
-                exports.push(left)
+                exports.push(left);
             } else {
                 // Another process removes it the next time if this fails.
-                drop(remove_file(&link))
+                drop(remove_file(&link));
             }
         }
     }

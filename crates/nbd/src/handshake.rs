@@ -206,7 +206,7 @@ impl<'a, S: Read + Write, E: Export> Negotiation<'a, '_, S, E> {
             // A flush covers the writes of all clients.
             | TransmissionFlags::CAN_MULTI_CONN;
         if self.export.is_read_only() {
-            flags |= TransmissionFlags::READ_ONLY
+            flags |= TransmissionFlags::READ_ONLY;
         } else {
             flags |= TransmissionFlags::SEND_FUA | TransmissionFlags::SEND_WRITE_ZEROES;
             flags.set(TransmissionFlags::SEND_TRIM, self.export.can_trim());

@@ -57,9 +57,9 @@ pub(crate) fn listen(path: &Path, access: SocketAccess) -> io::Result<UnixListen
             other => return other,
         }
         if is_abandoned(path) {
-            fs::remove_file(path)?
+            fs::remove_file(path)?;
         } else {
-            thread::sleep(BETWEEN_LOOKS)
+            thread::sleep(BETWEEN_LOOKS);
         }
     }
     listen_at_new(path, access)

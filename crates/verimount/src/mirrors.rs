@@ -253,9 +253,9 @@ fn ask(number: usize, place: &Arc<Place>, accepted: &Accepted, found: mpsc::Send
         let _ = found.send((number, opened));
     };
     if is_slow {
-        drop(thread::spawn(ask))
+        drop(thread::spawn(ask));
     } else {
-        ask()
+        ask();
     }
 }
 

@@ -66,9 +66,9 @@ impl BlockHasher {
 
     fn sha256_run(&self, blocks: &[u8], digests: &mut [u8]) {
         if self.multi_stream {
-            multi_stream_run(&self.prefix, self.block_size, blocks, digests)
+            multi_stream_run(&self.prefix, self.block_size, blocks, digests);
         } else {
-            self.serial_run::<Sha256>(blocks, digests)
+            self.serial_run::<Sha256>(blocks, digests);
         }
     }
 

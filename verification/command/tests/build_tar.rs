@@ -393,9 +393,9 @@ fn a_container_layer_is_a_lower_layer_of_a_rootless_overlay() {
     unshare.args([&image, &below, &folder]).arg(LIST);
     let ended = finish(unshare);
     if ended.text() == "skipped\n" || ended.stderr.contains("unshare failed") {
-        skip("ordinary users may mount no overlay here")
+        skip("ordinary users may mount no overlay here");
     } else {
-        assert_eq!(ended.text(), MERGED, "{ended:?}")
+        assert_eq!(ended.text(), MERGED, "{ended:?}");
     }
 }
 
@@ -421,8 +421,8 @@ print(*(name for name in names if ".overlay." in name))'
     unshare.args([&image, &folder]);
     let ended = finish(unshare);
     if ended.stderr.contains("unshare failed") {
-        skip("ordinary users may make no namespace here")
+        skip("ordinary users may make no namespace here");
     } else {
-        assert_eq!(ended.text(), "user.overlay.opaque\n", "{ended:?}")
+        assert_eq!(ended.text(), "user.overlay.opaque\n", "{ended:?}");
     }
 }

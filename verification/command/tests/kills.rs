@@ -35,9 +35,9 @@ fn end_by_chance(
         let ended = interrupt(child, signal);
         if ended.status.success() {
             // The machine was busier while the command was timed.
-            duration /= 2
+            duration /= 2;
         } else {
-            ended_early += 1
+            ended_early += 1;
         }
         judge(signal == Signal::KILL);
     }
@@ -270,7 +270,7 @@ fn a_new_volume() {
         || drop(fs::remove_file(&path)),
         |was_killed| {
             if path.exists() {
-                assert!(is_volume(&path))
+                assert!(is_volume(&path));
             } else {
                 assert!(names(&folder, was_killed).is_empty());
                 verimount(format()).succeeds();

@@ -122,9 +122,9 @@ impl Mirror {
         let is_for_any_owner =
             changes.are_for_any_owner() || changes.are_of_owner() && keeps_owner()?;
         if is_for_any_owner {
-            self.act_as_owner(caller, Changed::Own(&file), change)?
+            self.act_as_owner(caller, Changed::Own(&file), change)?;
         } else {
-            self.act(caller, Changed::File(&file), change)?
+            self.act(caller, Changed::File(&file), change)?;
         }
         self.source.examine_open(&file).map(|(_, attr)| attr)
     }

@@ -114,9 +114,9 @@ fn any_part_of_the_writes_is_enough() {
             let file = OpenOptions::new().write(true).open(file).unwrap();
             for page in &lost {
                 if is_hole {
-                    crate::eviction::punch(&file, *page, 4096)
+                    crate::eviction::punch(&file, *page, 4096);
                 } else {
-                    file.write_all_at(&[0; 4096], *page).unwrap()
+                    file.write_all_at(&[0; 4096], *page).unwrap();
                 }
             }
         });

@@ -208,9 +208,9 @@ impl UseArgs {
         let devices = devices.into_iter().flatten();
         for device in devices.clone() {
             if self.mode.is_read_only() {
-                sandbox.read(device)
+                sandbox.read(device);
             } else {
-                sandbox.write(device)
+                sandbox.write(device);
             }
         }
         let keys = &self.integrity;

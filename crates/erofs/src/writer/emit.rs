@@ -175,9 +175,9 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
         let tree = &self.plan.tree;
         let start = self.sink.position();
         if shape.extended {
-            self.sink.add(self.extended(entry, &shape).as_bytes())?
+            self.sink.add(self.extended(entry, &shape).as_bytes())?;
         } else {
-            self.sink.add(self.compact(entry, &shape).as_bytes())?
+            self.sink.add(self.compact(entry, &shape).as_bytes())?;
         }
         let attributes = &self.plan.attributes;
         let attributes = attributes.encode(tree, entry.inode().attributes);

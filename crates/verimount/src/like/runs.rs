@@ -57,9 +57,9 @@ impl Runs {
         let mut merged = Self::default();
         for (number, run) in self.iter().enumerate() {
             if number > 0 && is_closed[number - 1] {
-                merged.extend_to(run.end)
+                merged.extend_to(run.end);
             } else {
-                merged.0.push(run)
+                merged.0.push(run);
             }
         }
         merged

@@ -128,9 +128,9 @@ fn new_file(path: &Path, size: NonZeroU64, is_preallocated: bool) -> Result<Outp
     let new = || {
         let file = OutputFile::new(path, 0o666)?;
         if is_preallocated {
-            preallocate(file.file(), size)?
+            preallocate(file.file(), size)?;
         } else {
-            file.file().set_len(size.get())?
+            file.file().set_len(size.get())?;
         }
         Ok(file)
     };

@@ -147,7 +147,7 @@ fn a_mount_below_stays() {
             mounted.signal(Signal::TERM);
             mounted.ends_well();
         } else {
-            drop(mounted.unmount())
+            drop(mounted.unmount());
         }
         assert!(mount_options(&mnt).contains(" tmpfs "));
     }

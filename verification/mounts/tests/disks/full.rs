@@ -296,9 +296,9 @@ impl Writer<'_> {
             }
             let is_confirmed = self.tries(|disk| disk.flush());
             if is_confirmed {
-                self.record.confirmed = self.record.writes.len()
+                self.record.confirmed = self.record.writes.len();
             } else {
-                refused += 1
+                refused += 1;
             }
             // Where flushes go on to succeed although writes fail, it ends, too.
             refused += usize::from(
@@ -328,7 +328,7 @@ impl Writer<'_> {
         if succeeds {
             self.surprises.fetch_add(is_refusing.into(), SeqCst);
         } else {
-            self.is_refusing.store(true, SeqCst)
+            self.is_refusing.store(true, SeqCst);
         }
         succeeds
     }

@@ -21,7 +21,7 @@ fn contents(directory: &Path) -> BTreeMap<String, String> {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(contents(&path))
+            found.extend(contents(&path));
         } else {
             let text = fs::read_to_string(&path).unwrap();
             found.insert(path.to_str().unwrap().to_owned(), text);
@@ -175,9 +175,9 @@ fn races_of_two_users_do_not_undo_denials() {
         for (path, text) in contents(&src) {
             let name = path.rsplit('/').next().unwrap().to_owned();
             if text.starts_with("secret") || text.starts_with("fixed") {
-                denied.push((name, text))
+                denied.push((name, text));
             } else {
-                free.push(path)
+                free.push(path);
             }
         }
         denied.sort();

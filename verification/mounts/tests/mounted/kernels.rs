@@ -111,16 +111,16 @@ fn check(shown: &Path, bad: &[&str]) {
     for (name, seed) in [("first", 1), ("second", 2), ("third", 3)] {
         let read = fs::read(shown.join(name));
         if bad.contains(&name) {
-            assert_eq!(error_of(read), Errno::IO, "{name}")
+            assert_eq!(error_of(read), Errno::IO, "{name}");
         } else {
-            assert!(read.unwrap() == noise(LEN, seed), "{name}")
+            assert!(read.unwrap() == noise(LEN, seed), "{name}");
         }
         let folder = format!("{name} folder");
         let counted = count(&shown.join(&folder));
         if bad.contains(&&*folder) {
-            assert_eq!(error_of(counted), Errno::IO, "{folder}")
+            assert_eq!(error_of(counted), Errno::IO, "{folder}");
         } else {
-            assert_eq!(counted.unwrap(), 500, "{folder}")
+            assert_eq!(counted.unwrap(), 500, "{folder}");
         }
     }
 }

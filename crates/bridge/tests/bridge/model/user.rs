@@ -152,7 +152,7 @@ impl<'a> User<'a> {
             self.may_have(file, &expected, Access::Write);
             opened.write(self.uid.to_string().as_bytes(), 0, ReadWriteFlags::empty())?;
         } else {
-            self.may_have(file, &expected, Access::Read)
+            self.may_have(file, &expected, Access::Read);
         }
         Ok(())
     }
@@ -308,9 +308,9 @@ impl<'a> User<'a> {
         }
         if let (Some(other), Some(replaced)) = (other_file, replaced) {
             if is_exchange {
-                self.world.moved(other, to, from)
+                self.world.moved(other, to, from);
             } else {
-                self.world.lost(other, to, &replaced)
+                self.world.lost(other, to, &replaced);
             }
         }
         if let Some(moved) = moved_file {

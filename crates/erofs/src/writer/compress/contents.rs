@@ -195,7 +195,7 @@ impl<W: Write + Seek> Writer<'_, '_, W> {
             };
             self.written.places[file.inode.index()].stored = stored;
         } else {
-            self.file = Some(file)
+            self.file = Some(file);
         }
         Ok(())
     }

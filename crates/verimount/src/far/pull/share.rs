@@ -148,9 +148,9 @@ impl Sharing<'_> {
         let mut good = Runs::default();
         for (block, (actual, expected)) in part.blocks.clone().zip(pairs) {
             if actual == expected {
-                good.add(block..block + 1)
+                good.add(block..block + 1);
             } else {
-                missing.add(block..block + 1)
+                missing.add(block..block + 1);
             }
         }
         for run in good.iter() {

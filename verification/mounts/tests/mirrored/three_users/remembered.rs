@@ -151,9 +151,9 @@ impl Walk<'_> {
         self.remembered.allows.extend(name);
         let access = found.map(Fact::Access);
         if is_open {
-            self.remembered.allows.extend(access)
+            self.remembered.allows.extend(access);
         } else {
-            self.remembered.refuses.extend(access)
+            self.remembered.refuses.extend(access);
         }
     }
 
