@@ -5,7 +5,7 @@ mod tools;
 
 use std::{
     fs::{self, File, Permissions},
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{PermissionsExt, symlink},
     process::Command,
 };
 
@@ -56,6 +56,7 @@ impl Purpose {
 /// Something is missing and this is not root; the message contains the command to run.
 pub fn ensure_ready(purposes: &[Purpose]) -> Result<()> {
     ensure_installed(purposes)?;
+    ensure_mount_table()?;
     ensure_fuse_is_open_to_all()
 }
 
@@ -99,6 +100,19 @@ fn missing_tools(purposes: &[Purpose]) -> Vec<&'static Tool> {
 fn reasons_for(tools: &[&Tool]) -> String {
     let lines = tools.iter().map(|tool| format!("  {tool}\n"));
     lines.collect()
+}
+
+/// Lets `fusermount3` unmount: it reads this file, which not every container has.
+fn ensure_mount_table() -> Result<()> {
+    const TABLE: &str = "/etc/mtab";
+    if fs::metadata(TABLE).is_ok() {
+        return Ok(());
+    }
+    if !is_root() {
+        bail!("there is no {TABLE}; make it with\n\n    sudo ln -s ../proc/self/mounts {TABLE}\n");
+    }
+    println!("== Making {TABLE}, which fusermount3 reads");
+    Ok(symlink("../proc/self/mounts", TABLE)?)
 }
 
 /// Lets every user open the FUSE device, as udev does; without udev only root may open it. Debian's

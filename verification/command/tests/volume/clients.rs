@@ -45,7 +45,7 @@ fn nbdinfo_shows_all_properties() {
         (&["--mode", "recovery"], false, false),
     ] {
         let served = serve(&world, options);
-        let ended = needs!(client("nbdinfo", &["--json", &uri(&world)]));
+        let ended = needs!(client("nbdinfo", &["--json", "--no-content", &uri(&world)]));
         let info: Value = ended.succeeds().json();
         let export = &info["exports"][0];
         assert_eq!(&export["export-size"], size);

@@ -45,7 +45,7 @@ impl fmt::Display for Tool {
 }
 
 /// The programs that any task needs, by package.
-pub(super) const TOOLS: [Tool; 62] = [
+pub(super) const TOOLS: [Tool; 64] = [
     tool(
         "getfattr",
         "attr",
@@ -317,6 +317,12 @@ pub(super) const TOOLS: [Tool; 62] = [
         "converts and compares disks over NBD",
     ),
     tool(
+        "ssh-keygen",
+        "openssh-client",
+        &[Test],
+        "uses what is mounted as one's own",
+    ),
+    tool(
         "sqlite3",
         "sqlite3",
         &[Conformance, Test],
@@ -382,6 +388,12 @@ pub(super) const TOOLS: [Tool; 62] = [
         "xz-utils",
         &[KernelTest],
         "unpacks the modules of a kernel",
+    ),
+    tool(
+        "zstd",
+        "zstd",
+        &[Test],
+        "compresses archives that images are made of",
     ),
 ];
 
