@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use verimount_fuzz::verified::{
     Counted, Stored, cheaply, counted, keeping_little, keeping_nothing, parts,
 };
-use verimount_verity::{Digest, Error, dm_verity::HashArea};
+use verimount_verity::{Digest, Error, VerifiedReader, dm_verity::HashArea};
 
 /// The largest of the inputs to begin with.
 const SEED: &[u8] = include_bytes!("../seeds/dm_verity/two-levels");
