@@ -16,7 +16,8 @@ const SETTINGS: &str = "/proc/fs/nfsd";
 
 /// What `rpc.mountd` would answer: entries that never expire, each of which the kernel reads from a file of this name in
 /// `/proc/net/rpc` (Documentation/filesystems/nfs/rpc-cache.rst).
-const CACHES: [&str; 3] = ["auth.unix.ip", "nfsd.export", "nfsd.fh"];
+const EXPORTS: [&str; 2] = ["nfsd.export", "nfsd.fh"];
+const CLIENTS: &str = "auth.unix.ip";
 
 const NEVER: i32 = i32::MAX;
 
@@ -41,6 +42,11 @@ impl Server {
         // The shortest time in seconds for which it waits for clients of an earlier server.
         server.set("nfsv4gracetime", "10")?;
         server.set("threads", "1")?;
+        write(
+            CLIENTS,
+            "channel",
+            &format!("nfsd 127.0.0.1 {NEVER} client"),
+        )?;
         Ok(server)
     }
 
@@ -53,8 +59,7 @@ impl Server {
     pub(super) fn export(&self, root: &Path) -> Result<Export<'_>> {
         let root = std::str::from_utf8(root.as_os_str().as_bytes())?;
         let export = Export { _server: self };
-        for (cache, entry) in CACHES.into_iter().zip([
-            format!("nfsd 127.0.0.1 {NEVER} client"),
+        for (cache, entry) in EXPORTS.into_iter().zip([
             format!("client {root} {NEVER} {FLAGS} 0 0 0"),
             format!("client 1 \\x00000000 {NEVER} {root}"),
         ]) {
@@ -108,7 +113,7 @@ pub(super) struct Export<'a> {
 
 impl Drop for Export<'_> {
     fn drop(&mut self) {
-        for cache in CACHES.iter().rev() {
+        for cache in EXPORTS.iter().rev() {
             if let Err(error) = write(cache, "flush", "1") {
                 eprintln!("{error:#}");
             }
