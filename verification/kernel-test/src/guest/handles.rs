@@ -28,11 +28,11 @@ use super::{
 };
 
 /// How many directories the images have, and files in each of them.
-const DIRECTORIES: usize = 20;
+const DIRECTORIES: usize = 10;
 const FILES: usize = 100;
 
 /// A client that holds all files has so many descriptors.
-const DESCRIPTORS: u64 = 10_000;
+const DESCRIPTORS: u64 = 5_000;
 
 /// The first kernel to which a file system of FUSE can say that it has no handles.
 const WITHOUT: Version = (6, 9);
