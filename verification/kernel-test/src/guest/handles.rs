@@ -15,7 +15,6 @@ use anyhow::{Context, Result, ensure};
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, readlinkat, statx},
     io::Errno,
-    process::{Resource, Rlimit, setrlimit},
 };
 use verimount_support::{command, mount_point::MountPoint};
 use verimount_sys::FileHandle;
@@ -28,11 +27,8 @@ use super::{
 };
 
 /// How many directories the images have, and files in each of them.
-const DIRECTORIES: usize = 10;
+const DIRECTORIES: usize = 2;
 const FILES: usize = 100;
-
-/// A client that holds all files has so many descriptors.
-const DESCRIPTORS: u64 = 5_000;
 
 /// The first kernel to which a file system of FUSE can say that it has no handles.
 const WITHOUT: Version = (6, 9);
@@ -42,11 +38,6 @@ const OUTDATED: Version = (6, 16);
 const PATH: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
 
 pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<()> {
-    let limit = Rlimit {
-        current: Some(DESCRIPTORS),
-        maximum: Some(DESCRIPTORS),
-    };
-    setrlimit(Resource::Nofile, limit)?;
     let version = version()?;
     let world = World { scratch, verimount };
     tests.test("of a bridge", || world.bridge(version));
