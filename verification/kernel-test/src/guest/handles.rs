@@ -1,4 +1,4 @@
-//! By file handles the kernel and its NFS server find the same files of an image again, or none.
+//! By file handles the kernel finds the same files of an image again, or none.
 
 use std::{
     fs::{self, File},
@@ -21,7 +21,6 @@ use verimount_sys::FileHandle;
 
 use super::{
     linux::{Version, drop_caches, version},
-    nfs::Server,
     scratch::Scratch,
     tests::Tests,
 };
@@ -41,7 +40,6 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
     let version = version()?;
     let world = World { scratch, verimount };
     tests.test("of a bridge", || world.bridge(version));
-    let server = Server::start()?;
     for format in ["erofs", "romfs"] {
         let images = world.images(format)?;
         if version >= OUTDATED {
@@ -49,9 +47,6 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
             continue;
         }
         tests.test(&format!("of {format}"), || world.handles(&images));
-        tests.test(&format!("of {format}, by NFS"), || {
-            world.nfs(&images, &server)
-        });
     }
     Ok(())
 }
@@ -127,21 +122,6 @@ impl World<'_> {
             |image| self.mount_image(image),
             |path| handle(&root.join(path)),
             |handle| found(handle, &root),
-        )
-    }
-
-    fn nfs(&self, images: &Images, server: &Server) -> Result<()> {
-        let mount = |image: &Path| {
-            let mounted = self.mount_image(image)?;
-            anyhow::Ok((server.export(mounted.path())?, mounted))
-        };
-        let mounted = mount(&images.first)?;
-        let client = server.mount(&self.scratch.path().join("client"))?;
-        images.check(
-            mounted,
-            mount,
-            |path| Ok(open(client.path().join(path), PATH, Mode::empty())?),
-            OwnedFd::try_clone,
         )
     }
 }
