@@ -61,12 +61,7 @@ fn tasks(file: &Path, moved: &Path) -> Vec<Task> {
 fn groups() -> String {
     let status = fs::read_to_string("/proc/self/stat").unwrap();
     let (_, fields) = status.rsplit_once(") ").unwrap();
-    fields
-        .split(' ')
-        .skip(2)
-        .take(2)
-        .collect::<Vec<_>>()
-        .join(" ")
+    fields.split(' ').collect::<Vec<_>>()[2..4].join(" ")
 }
 
 fn bytes(task: &str, given: &[u8]) -> Vec<u8> {
