@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rustix::{
-    fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, readlinkat, statx},
+    fs::{FileType, Mode, OFlags, fstat, open, readlinkat},
     io::Errno,
 };
 use verimount_support::{command, mount_point::MountPoint};
@@ -40,16 +40,40 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
     let version = version()?;
     let world = World { scratch, verimount };
     tests.test("of a bridge", || world.bridge(version));
-    for format in ["erofs", "romfs"] {
-        let images = world.images(format)?;
-        if version >= OUTDATED {
-            tests.test(&format!("of {format}"), || world.none(&images));
-            continue;
-        }
-        tests.test(&format!("of {format}"), || world.handles(&images));
+    for kind in &KINDS {
+        tests.test(&format!("of {}", kind.build), || {
+            let images = world.images(kind)?;
+            if version >= OUTDATED {
+                let mounted = world.mount("mount", &images.first, &[kind.trust])?;
+                return ensure_error(handle(mounted.path()), Errno::OPNOTSUPP);
+            }
+            world.handles(&images)
+        });
     }
     Ok(())
 }
+
+/// Images, by an option with which they are built, and the one with which they are mounted.
+struct Kind {
+    build: &'static str,
+    trust: &'static str,
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        build: "--format=erofs",
+        trust: "--unpinned",
+    },
+    Kind {
+        build: "--format=romfs",
+        trust: "--unpinned",
+    },
+    // Its superblock stands for the digest.
+    Kind {
+        build: "--no-seal",
+        trust: "--unverified",
+    },
+];
 
 struct World<'a> {
     scratch: &'a Scratch,
@@ -61,16 +85,17 @@ struct Images {
     paths: Vec<PathBuf>,
     first: PathBuf,
     second: PathBuf,
+    trust: &'static str,
 }
 
 impl World<'_> {
-    fn images(&self, format: &str) -> Result<Images> {
+    fn images(&self, kind: &Kind) -> Result<Images> {
         let tree = self.scratch.directory("tree")?;
         let paths = grow(&tree)?;
         let build = |name: &str| {
             let image = self.scratch.path().join(name);
             let mut build = Command::new(self.verimount);
-            build.args(["build", "--force", "--format", format]);
+            build.args(["build", "--force", kind.build]);
             command::stdout(build.arg(&tree).arg(&image))?;
             anyhow::Ok(image)
         };
@@ -81,6 +106,7 @@ impl World<'_> {
             paths,
             first,
             second,
+            trust: kind.trust,
         })
     }
 
@@ -90,10 +116,6 @@ impl World<'_> {
         mount.arg(subcommand).arg(source).arg(point.path());
         command::stdout(mount.args(options))?;
         Ok(point)
-    }
-
-    fn mount_image(&self, image: &Path) -> Result<MountPoint> {
-        self.mount("mount", image, &["--unpinned", "--allow-other"])
     }
 
     fn bridge(&self, version: Version) -> Result<()> {
@@ -109,58 +131,36 @@ impl World<'_> {
         ensure_error(found(&handle?, mounted.path()), Errno::STALE)
     }
 
-    fn none(&self, images: &Images) -> Result<()> {
-        let mounted = self.mount_image(&images.first)?;
-        ensure_error(handle(mounted.path()), Errno::OPNOTSUPP)
-    }
-
+    /// Takes the handle of each file of the first image, and checks what is found by it when the kernel has forgotten all files, in
+    /// another mount of that image, and when the second one is there.
     fn handles(&self, images: &Images) -> Result<()> {
-        let mounted = self.mount_image(&images.first)?;
+        let mount = |image| self.mount("mount", image, &[images.trust]);
+        let mounted = mount(&images.first)?;
         let root = mounted.path().to_owned();
-        images.check(
-            mounted,
-            |image| self.mount_image(image),
-            |path| handle(&root.join(path)),
-            |handle| found(handle, &root),
-        )
-    }
-}
-
-impl Images {
-    /// Takes something of each file of the first image, which is mounted, by which it can be found again, and checks what is
-    /// found when the kernel has forgotten all files, in another mount of that image, and when the second one is there.
-    fn check<M, T>(
-        &self,
-        mounted: M,
-        mount: impl Fn(&Path) -> Result<M>,
-        take: impl Fn(&Path) -> io::Result<T>,
-        find: impl Fn(&T) -> io::Result<OwnedFd>,
-    ) -> Result<()> {
-        let taken = self.paths.iter().map(|path| {
-            let taken = take(path)?;
-            let seen = Seen::of(&find(&taken)?)?;
-            Ok((path, taken, seen))
+        let seen = |handle: &FileHandle| found(handle, &root).and_then(|file| Seen::of(&file));
+        let taken = images.paths.iter().map(|path| {
+            let handle = handle(&root.join(path))?;
+            let seen = seen(&handle)?;
+            Ok((path.display(), handle, seen))
         });
         let taken: Vec<_> = taken.collect::<io::Result<_>>()?;
         let ensure_same = || {
             drop_caches()?;
-            taken.iter().try_for_each(|(path, taken, seen)| {
-                let now = find(taken).and_then(|found| Seen::of(&found));
-                let now = now.with_context(|| path.display().to_string())?;
-                ensure!(now == *seen, "{}: {seen:?} is {now:?}", path.display());
+            taken.iter().try_for_each(|(path, handle, before)| {
+                let now = seen(handle).with_context(|| path.to_string())?;
+                ensure!(now == *before, "{path}: {before:?} is {now:?}");
                 Ok(())
             })
         };
         ensure_same().context("forgotten")?;
         drop(mounted);
-        let mounted = mount(&self.first)?;
+        let mounted = mount(&images.first)?;
         ensure_same().context("mounted again")?;
         drop(mounted);
-        let _mounted = mount(&self.second)?;
-        taken.iter().try_for_each(|(path, taken, _)| {
-            let now = find(taken).and_then(|found| Seen::of(&found));
-            ensure_error(now, Errno::STALE)
-                .with_context(|| format!("{} of another image", path.display()))
+        let _mounted = mount(&images.second)?;
+        taken.iter().try_for_each(|(path, handle, _)| {
+            let now = ensure_error(seen(handle), Errno::STALE);
+            now.with_context(|| format!("{path} of another image"))
         })
     }
 }
@@ -187,23 +187,22 @@ fn grow(tree: &Path) -> Result<Vec<PathBuf>> {
 #[derive(Debug, PartialEq)]
 struct Seen {
     number: u64,
-    mode: u16,
+    mode: u32,
     /// What it contains, or where it leads to.
     text: Vec<u8>,
 }
 
 impl Seen {
     fn of(file: &OwnedFd) -> io::Result<Self> {
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-        let status = statx(file, c"", flags, StatxFlags::BASIC_STATS)?;
-        let text = match FileType::from_raw_mode(status.stx_mode.into()) {
+        let status = fstat(file)?;
+        let text = match FileType::from_raw_mode(status.st_mode) {
             FileType::RegularFile => fs::read(format!("/proc/self/fd/{}", file.as_raw_fd()))?,
             FileType::Symlink => readlinkat(file, c"", Vec::new())?.into_bytes(),
             _ => Vec::new(),
         };
         Ok(Self {
-            number: status.stx_ino,
-            mode: status.stx_mode,
+            number: status.st_ino,
+            mode: status.st_mode,
             text,
         })
     }
