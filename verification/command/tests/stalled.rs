@@ -57,10 +57,16 @@ fn readers(file: &Path) -> Vec<Child> {
     (0..READERS).map(start).collect()
 }
 
-/// Waits until all readers wait for the mount, kills them, and waits until they are gone.
-fn kill_waiting(readers: Vec<Child>) {
-    eventually("all readers wait", || readers.iter().all(waits));
-    kill(readers);
+/// Starts readers, and waits until all of them wait for the mount.
+fn waiting_readers(file: &Path) -> Vec<Child> {
+    let readers = readers(file);
+    // What is not cached of the program itself is waited for as well, but before it has opened the file.
+    let reads = |reader: &Child| {
+        fs::read_link(format!("/proc/{}/fd/0", reader.id())).is_ok_and(|input| input == file)
+            && is_in_state(reader, 'D')
+    };
+    eventually("all readers wait", || readers.iter().all(reads));
+    readers
 }
 
 /// Kills processes that wait, and waits until they are gone.
@@ -76,11 +82,6 @@ fn kill(mut readers: Vec<Child>) {
     }
 }
 
-/// Whether a process waits for a storage.
-fn waits(process: &Child) -> bool {
-    is_in_state(process, 'D')
-}
-
 /// Whether `ps` would show this letter for a process.
 fn is_in_state(process: &Child, state: char) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
@@ -94,7 +95,7 @@ fn killed_readers_are_gone_and_the_mount_ends() {
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let mounted = server.mount(&mnt, &["--no-cache", "--prefetch", "none"]);
     server.is_silent.store(true, SeqCst);
-    kill_waiting(readers(&mnt.join("file")));
+    kill(waiting_readers(&mnt.join("file")));
     mounted.unmount();
 }
 
@@ -108,7 +109,7 @@ fn readers_of_a_warm_cache_are_killed_as_well() {
     server.mount(&mnt, &options).unmount();
     server.is_silent.store(true, SeqCst);
     let mounted = server.mount(&mnt, &options);
-    kill_waiting(readers(&mnt.join("file")));
+    kill(waiting_readers(&mnt.join("file")));
     mounted.unmount();
 }
 
@@ -149,8 +150,7 @@ fn a_second_signal_ends_a_mount_whose_readers_wait() {
     let (mnt, server) = (world.path("mnt"), Stalling::new(&world));
     let mut mounted = server.mount(&mnt, &["--no-cache", "--prefetch", "none"]);
     server.is_silent.store(true, SeqCst);
-    let mut readers = readers(&mnt.join("file"));
-    eventually("all readers wait", || readers.iter().all(waits));
+    let mut readers = waiting_readers(&mnt.join("file"));
     mounted.signal(Signal::TERM);
     // To look into it would be to wait as well.
     let is_mounted = || {
