@@ -69,7 +69,7 @@ fn check(data: &[u8], sources: &[Counted], sealed: Option<Sealed>) {
         }
     };
     // Appended, data of another length may be meant.
-    if sealed.data_unverified().size() == data.len() as u64 {
+    if sealed.data_unverified().length() == data.len() as u64 {
         check_reads(&Trust::Unpinned, data);
     }
     let (original, digest) = *ORIGINAL;

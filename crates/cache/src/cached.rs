@@ -1,33 +1,31 @@
 use std::{
     io,
     ops::Range,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
-use verimount_source::{GRANULE, ReadAt, ReadError, check_range, granules};
+use verimount_source::{Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, granules};
 
 use crate::Object;
 
 /// How far ahead a hint is followed, in granules.
 const MAX_HINT: usize = 256;
 
-/// How long a reader waits for the source that can ask elsewhere; `None` if it cannot.
-type Patience = Option<Duration>;
-
 /// Another source, of which an [`Object`] of the same size keeps what was read.
-#[derive(Debug)]
-pub struct Cached<S> {
-    source: S,
+pub struct Cached {
+    source: Arc<dyn Fetch>,
     object: Object,
     refreshes: AtomicBool,
     /// What no process may remove as long as this is read.
     _held: Vec<Object>,
 }
 
-impl<S: ReadAt> Cached<S> {
+impl Cached {
     /// Keeps what is read from `source` in `object`.
-    pub fn new(source: S, object: Object) -> Self {
+    pub fn new(source: Arc<dyn Fetch>, object: Object) -> Self {
         Self {
             source,
             object,
@@ -55,11 +53,16 @@ impl<S: ReadAt> Cached<S> {
     }
 
     /// Reads bytes from the source, and keeps the granules that they are in.
-    fn fetch(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
+    fn fetch_and_keep(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        ask: Ask<'_>,
+    ) -> Result<Given, ReadError> {
         let end = offset + buf.len() as u64;
         // Between them are whole granules; the last one of the source may be short.
         let start = offset.next_multiple_of(GRANULE).min(end);
-        let stop = if end == self.size() {
+        let stop = if end == self.length() {
             end
         } else {
             (end / GRANULE * GRANULE).max(start)
@@ -69,46 +72,49 @@ impl<S: ReadAt> Cached<S> {
         let pieces = [&*head, whole, tail].map(|piece| usize::from(!piece.is_empty()));
         if pieces.iter().sum::<usize>() > 1 {
             // The source can get at once what is then read from it piece by piece.
-            self.hint(Some(granules(&(offset..end))));
+            self.need(Some(granules(&(offset..end))));
         }
-        self.fetch_part(head, offset, patience)?;
+        let mut given = self.fetch_part(head, offset, ask)?;
         if !whole.is_empty() {
-            self.read_source(whole, start, patience)?;
+            given.add(self.source.fetch(whole, start, ask)?);
             self.object.keep(whole, start);
         }
-        self.fetch_part(tail, stop, patience)
+        given.add(self.fetch_part(tail, stop, ask)?);
+        Ok(given)
     }
 
     /// Reads and keeps the granule that has these bytes, if there are any.
-    fn fetch_part(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
+    fn fetch_part(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
         if buf.is_empty() {
-            return Ok(());
+            return Ok(Given::default());
         }
         let whole = offset / GRANULE * GRANULE;
-        let mut bytes = vec![0; GRANULE.min(self.size() - whole) as usize];
-        self.read_source(&mut bytes, whole, patience)?;
+        let mut bytes = vec![0; GRANULE.min(self.length() - whole) as usize];
+        let given = self.source.fetch(&mut bytes, whole, ask)?;
         self.object.keep(&bytes, whole);
         let start = (offset - whole) as usize;
         buf.copy_from_slice(&bytes[start..start + buf.len()]);
-        Ok(())
+        Ok(given)
     }
 
-    fn read_source(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        patience: Patience,
-    ) -> Result<(), ReadError> {
-        match patience {
-            Some(patience) => self.source.read_within(buf, offset, patience),
-            None => self.source.read_exact_at(buf, offset),
+    fn need(&self, granules: Option<Range<u64>>) {
+        if let Some(run) = granules {
+            let bytes = run.start * GRANULE..run.end * GRANULE;
+            self.source.hint(bytes, Hint::Need);
         }
     }
+}
 
-    fn read(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
-        check_range(offset, buf.len(), self.size())?;
+impl Fetch for Cached {
+    fn length(&self) -> u64 {
+        self.source.length()
+    }
+
+    fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
+        check_range(offset, buf.len(), self.length())?;
         let end = offset + buf.len() as u64;
         self.object.look_up(granules(&(offset..end)));
+        let mut given = Given::default();
         let (mut at, mut rest) = (offset, buf);
         while at < end {
             // The longest run of granules all of which are kept, or none.
@@ -120,71 +126,46 @@ impl<S: ReadAt> Cached<S> {
             debug_assert!(at < until, "each step goes on");
             let (now, later) = rest.split_at_mut((until - at) as usize);
             if !is_kept || !self.object.read(now, at) {
-                self.fetch(now, at, patience)?;
+                given.add(self.fetch_and_keep(now, at, ask)?);
             }
             (at, rest) = (until, later);
         }
-        Ok(())
+        Ok(given)
     }
 
-    fn hint(&self, granules: Option<Range<u64>>) {
-        if let Some(run) = granules {
-            let start = run.start * GRANULE;
-            self.source.will_need(start, run.end * GRANULE - start);
-        }
-    }
-}
-
-impl<S: ReadAt> ReadAt for Cached<S> {
-    fn size(&self) -> u64 {
-        self.source.size()
+    /// Past what is kept, as nothing more is to be.
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        self.source.stream(range, take)
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.read(buf, offset, None)
-    }
-
-    fn read_within(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        patience: Duration,
-    ) -> Result<(), ReadError> {
-        self.read(buf, offset, Some(patience))
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        let end = offset.saturating_add(len).min(self.size());
+    fn hint(&self, range: Range<u64>, _: Hint) {
+        let end = range.end.min(self.length());
         let mut missing: Option<Range<u64>> = None;
-        for granule in granules(&(offset.min(end)..end)).take(MAX_HINT) {
+        for granule in granules(&(range.start.min(end)..end)).take(MAX_HINT) {
             if self.object.is_known(granule) {
                 continue;
             }
             match &mut missing {
                 Some(run) if run.end == granule => run.end += 1,
-                other => self.hint(other.replace(granule..granule + 1)),
+                other => self.need(other.replace(granule..granule + 1)),
             }
         }
-        self.hint(missing);
+        self.need(missing);
     }
 
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        let end = offset.saturating_add(len).min(self.size());
-        if !self.object.reject(granules(&(offset.min(end)..end))) {
+    fn distrust(&self, range: Range<u64>, given: &Given) -> u32 {
+        let end = range.end.min(self.length());
+        let range = range.start.min(end)..end;
+        if !self.object.reject(range.clone()) {
             // In a cache that cannot be written, what is wrong stays.
             self.set_refreshing(true);
         }
-        self.source.distrust(offset, len);
-        true
-    }
-
-    /// What is kept here, and those of the source.
-    fn copies(&self) -> u32 {
-        self.source.copies().saturating_add(1)
+        // What was kept here, and those of the source.
+        self.source.distrust(range, given).saturating_add(1)
     }
 
     /// What is wrong here was dropped when it was distrusted.
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-        self.source.mend(offset, right)
+    fn mend(&self, right: &[u8], offset: u64) -> io::Result<()> {
+        self.source.mend(right, offset)
     }
 }

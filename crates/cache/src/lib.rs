@@ -4,7 +4,7 @@
 //! there, and everything else from another source, which it then writes to the file.
 //!
 //! It promises nothing about the bytes. A reader that finds some wrong calls
-//! [`ReadAt::distrust`](verimount_source::ReadAt::distrust), and they are read from the source again. So
+//! [`Fetch::distrust`](verimount_source::Fetch::distrust), and they are read from the source again. So
 //! nothing is ever flushed, and no file says what is valid: which parts of a file are data and which are holes is
 //! all that is stored. Several processes may use one cache. No failure of it makes a read fail.
 

@@ -13,7 +13,9 @@ use rustix::fs::{
     FallocateFlags, FlockOperation, OFlags, SeekFrom, Timestamps, fallocate, fcntl_getfl, flock,
     futimens, seek,
 };
-use verimount_source::{GRANULE, ReadAt, ReadError, check_range, granules};
+use verimount_source::{
+    Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, granules, stream_in_pieces,
+};
 
 use crate::{
     CacheError,
@@ -73,13 +75,14 @@ impl Object {
 
     /// Runs of bytes that are here, of whole granules that overlap `bytes`.
     pub fn data_ranges(&self, bytes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let size = self.size();
+        let size = self.length();
         let ranges = data_ranges(&self.0.file, granules(&bytes));
         ranges.map(move |range| range.start * GRANULE..(range.end * GRANULE).min(size))
     }
 
-    /// Drops what is here of these granules; whether that succeeded.
-    pub(crate) fn reject(&self, granules: Range<u64>) -> bool {
+    /// Drops what is here of the granules that overlap `bytes`, as it is wrong; whether that succeeded.
+    pub fn reject(&self, bytes: Range<u64>) -> bool {
+        let granules = granules(&bytes);
         self.look_up(granules.clone());
         let here = granules.filter(|granule| self.is_known(*granule));
         let rejected: Vec<u64> = here.collect();
@@ -192,14 +195,14 @@ impl Inner {
     }
 }
 
-impl ReadAt for Object {
-    fn size(&self) -> u64 {
+impl Fetch for Object {
+    fn length(&self) -> u64 {
         self.known_size().unwrap_or(0)
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+    fn fetch(&self, buf: &mut [u8], offset: u64, _: Ask<'_>) -> Result<Given, ReadError> {
         let len = buf.len();
-        check_range(offset, len, self.size())?;
+        check_range(offset, len, self.length())?;
         let read = match self.0.file.read_exact_at(buf, offset) {
             Ok(()) if !self.are_kept(offset..offset + len as u64) => {
                 Err(io::Error::other("it is not kept"))
@@ -208,13 +211,23 @@ impl ReadAt for Object {
         };
         read.map_err(ReadError::io(offset, len))?;
         self.0.cache.counters.read.fetch_add(len as u64, Relaxed);
-        Ok(())
+        Ok(Given::default())
     }
 
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        self.reject(granules(&(offset..offset.saturating_add(len))));
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        stream_in_pieces(self, range, take)
+    }
+
+    fn hint(&self, _: Range<u64>, _: Hint) {}
+
+    fn distrust(&self, range: Range<u64>, _: &Given) -> u32 {
+        self.reject(range);
         // There is no other copy here.
-        false
+        0
+    }
+
+    fn mend(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

@@ -35,17 +35,17 @@ impl ErofsTree {
     /// Opens the image that `source` begins with, which is verified when it is read:
     ///
     /// ```
-    /// # use {std::sync::Arc, verimount_erofs::ErofsTree, verimount_verity::Checked};
-    /// let file = Arc::new(Vec::new());
-    /// ErofsTree::open(Checked::unverified(file), Vec::new());
+    /// # use {std::sync::Arc, verimount_erofs::ErofsTree, verimount_source::Fetch, verimount_verity::Checked};
+    /// let fetched: Arc<dyn Fetch> = Arc::new(Vec::new());
+    /// ErofsTree::open(Checked::unverified(fetched), Vec::new());
     /// ```
     ///
     /// There is no tree of what nobody has checked:
     ///
     /// ```compile_fail
-    /// # use {std::sync::Arc, verimount_erofs::ErofsTree, verimount_verity::Checked};
-    /// let file = Arc::new(Vec::new());
-    /// ErofsTree::open(file, Vec::new());
+    /// # use {std::sync::Arc, verimount_erofs::ErofsTree, verimount_source::Fetch, verimount_verity::Checked};
+    /// let fetched: Arc<dyn Fetch> = Arc::new(Vec::new());
+    /// ErofsTree::open(fetched, Vec::new());
     /// ```
     ///
     /// `devices` are the further ones of its device table, in order. If none

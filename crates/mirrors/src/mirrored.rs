@@ -11,13 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use verimount_source::{ReadAt, ReadError, check_range};
+use verimount_source::{Ask, Fetch, Given, Hint, ReadError, check_range, stream_in_pieces};
 use verimount_sync::Mutex;
 
 use crate::{
     Mirrors,
     blame::{Blame, STRIKES},
-    given::{Given, Giver, Piece},
+    giver::Who,
     repairs::Job,
 };
 
@@ -42,14 +42,13 @@ const SMALLEST: u64 = 4096;
 pub struct Mirrored {
     mirrors: Arc<Mirrors>,
     shared: Arc<Shared>,
-    given: Given,
 }
 
 /// What the repairs of a part need.
 pub(crate) struct Shared {
     pub(crate) what: &'static str,
     /// By place.
-    pub(crate) copies: Vec<Arc<dyn ReadAt>>,
+    pub(crate) copies: Vec<Arc<dyn Fetch>>,
     /// By place: data and tree may be in different files.
     is_read_only: Vec<AtomicBool>,
     blame: Mutex<Blame>,
@@ -76,15 +75,18 @@ impl Mirrored {
     pub(crate) fn new(
         mirrors: Arc<Mirrors>,
         what: &'static str,
-        copies: Vec<Arc<dyn ReadAt>>,
+        copies: Vec<Arc<dyn Fetch>>,
     ) -> Self {
         assert_eq!(
             copies.len(),
             mirrors.places().len(),
             "one copy at each place"
         );
-        let size = |copy: &Arc<dyn ReadAt>| copy.size();
-        assert!(copies.iter().all(|copy| size(copy) == size(&copies[0])));
+        assert!(
+            copies
+                .iter()
+                .all(|copy| copy.length() == copies[0].length())
+        );
         let blame = Mutex::new(Blame::new(copies.len()));
         let is_read_only = copies.iter().map(|_| AtomicBool::new(false)).collect();
         Self {
@@ -96,20 +98,18 @@ impl Mirrored {
                 blame,
                 is_any_blamed: AtomicBool::new(false),
             }),
-            given: Given::default(),
         }
     }
 
-    /// Reads what all places have alike, as far as that is known, from the best of them, or else from any. Returns which part
-    /// came from which.
+    /// Fetches what all places have alike, as far as that is known, from the best of them, or else from any.
     fn read_piece(
         &self,
         buf: &mut [u8],
         offset: u64,
         strikes: &[u8],
         deadline: Instant,
-    ) -> Result<Vec<Piece>, ReadError> {
-        let mut pieces = Vec::new();
+    ) -> Result<Given, ReadError> {
+        let mut given = Given::default();
         let whole = offset..offset + buf.len() as u64;
         let mut left = vec![(whole, self.order(strikes), None)];
         while let Some((range, order, error)) = left.pop() {
@@ -118,12 +118,13 @@ impl Mirrored {
                 Some(error) => Err(error),
                 None => self.read_best(part, &range, order, deadline),
             };
-            let giver = |place: usize| Giver::Place(place, strikes[place]);
+            let by =
+                |range, place: usize| Given::by(range, Who::Place(place, strikes[place]).into());
             match read {
-                Ok(Answer::All(place)) => pieces.push((range, giver(place))),
+                Ok(Answer::All(place)) => given.add(by(range, place)),
                 Ok(Answer::Partly { place, rest, order }) => {
                     let read = without(&range, &rest).into_iter();
-                    pieces.extend(read.map(|range| (range, giver(place))));
+                    read.for_each(|range| given.add(by(range, place)));
                     let rest = rest.into_iter();
                     left.extend(rest.map(|(range, error)| (range, order.clone(), Some(error))));
                 }
@@ -134,11 +135,11 @@ impl Mirrored {
                     if !read.any(|read| read.is_ok()) {
                         return Err(error);
                     }
-                    pieces.push((range, Giver::LastResort(Instant::now())));
+                    given.add(Given::by(range, Who::LastResort.into()));
                 }
             }
         }
-        Ok(pieces)
+        Ok(given)
     }
 
     /// Reads a range from places that may have it right, in this order. Ends when one has answered, as far as it can.
@@ -230,7 +231,7 @@ impl Mirrored {
             next = iter::from_fn(|| left.pop()).find_map(|part: Range<u64>| {
                 let part_buf = part_of(buf, range.start, &part);
                 let read = if Instant::now() < until {
-                    copy.read_exact_at(part_buf, part.start)
+                    copy.fetch(part_buf, part.start, Ask::default()).map(drop)
                 } else {
                     Err(io::ErrorKind::TimedOut.into())
                         .map_err(ReadError::io(part.start, part_buf.len()))
@@ -271,13 +272,12 @@ impl Mirrored {
         self.mirrors.mends(place) && !self.shared.is_read_only(place)
     }
 
-    /// Gives a hint to the place that is likely to be asked.
-    fn hint(&self, hint: impl FnOnce(&dyn ReadAt)) {
+    /// The copy at the place that is likely to be asked.
+    fn likely(&self) -> Option<&Arc<dyn Fetch>> {
         let places = self.mirrors.places().iter();
         let mut both = places.zip(&self.shared.copies);
-        if let Some((_, copy)) = both.find(|(place, _)| place.is_well()) {
-            hint(copy);
-        }
+        both.find(|(place, _)| place.is_well())
+            .map(|(_, copy)| copy)
     }
 }
 
@@ -342,9 +342,9 @@ impl Shared {
     pub(crate) fn mend(&self, place: usize, offset: u64, right: &[u8]) -> io::Result<bool> {
         let copy = &self.copies[place];
         let mut stored = vec![0; right.len()];
-        let is_wrong = copy.read_exact_at(&mut stored, offset).is_err() || stored != right;
+        let is_wrong = copy.fetch(&mut stored, offset, Ask::default()).is_err() || stored != right;
         let mended = if is_wrong {
-            copy.mend(offset, right).map(|()| true)
+            copy.mend(right, offset).map(|()| true)
         } else {
             Ok(false)
         };
@@ -386,83 +386,85 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-impl ReadAt for Mirrored {
-    fn size(&self) -> u64 {
-        self.shared.copies.first().map_or(0, ReadAt::size)
+impl Fetch for Mirrored {
+    fn length(&self) -> u64 {
+        self.shared.copies.first().map_or(0, |copy| copy.length())
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        check_range(offset, buf.len(), self.size())?;
+    fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
+        check_range(offset, buf.len(), self.length())?;
         let end = offset + buf.len() as u64;
-        // Who has just waited in vain for the others is reading again what is wrong in one read, block by block.
-        let is_again =
-            self.shared.is_any_blamed.load(Acquire) && self.given.is_last_resort_recent();
-        let timeout = if is_again {
+        // Who has just waited in vain for the others asks again for what is wrong in one read, block by block.
+        let waited = |given: &Given| {
+            given
+                .givers()
+                .any(|giver| Who::from(giver) == Who::LastResort)
+        };
+        let timeout = if ask.after.is_some_and(waited) {
             Duration::ZERO
         } else {
             self.mirrors.timeout
         };
         let deadline = Instant::now() + timeout;
-        let mut pieces = Vec::new();
+        let mut given = Given::default();
         let (mut at, mut rest) = (offset, buf);
         while at < end {
             let (until, strikes) = self.strikes(&(at..end));
             let (now, later) = rest.split_at_mut((until - at) as usize);
-            pieces.extend(self.read_piece(now, at, &strikes, deadline)?);
+            given.add(self.read_piece(now, at, &strikes, deadline)?);
             (at, rest) = (until, later);
         }
-        let is_healed = |giver: Giver| matches!(giver, Giver::Place(1.., _));
-        if pieces.iter().any(|(_, giver)| is_healed(*giver)) {
+        let is_healed = |giver| matches!(Who::from(giver), Who::Place(1.., _));
+        if given.givers().any(is_healed) {
             self.mirrors.healed.fetch_add(1, Relaxed);
         }
-        self.given.note(&(offset..end), pieces);
-        Ok(())
+        Ok(given)
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        self.hint(|copy| copy.will_need(offset, len));
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        stream_in_pieces(self, range, take)
     }
 
-    fn will_reach(&self, offset: u64, len: u64) {
-        self.hint(|copy| copy.will_reach(offset, len));
+    fn hint(&self, range: Range<u64>, hint: Hint) {
+        if let Some(copy) = self.likely() {
+            copy.hint(range, hint);
+        }
     }
 
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        let range = offset..offset.saturating_add(len).min(self.size());
+    fn distrust(&self, range: Range<u64>, given: &Given) -> u32 {
+        let range = range.start..range.end.min(self.length());
         let mut others_answer = true;
-        for (piece, giver) in self.given.take(&range) {
-            let Giver::Place(place, seen) = giver else {
+        for (piece, giver) in given.within(&range) {
+            let Who::Place(place, seen) = giver.into() else {
                 others_answer = false;
                 continue;
             };
-            let len = piece.end - piece.start;
             let at = &self.mirrors.places()[place];
             // Before the strike: who has seen that asks for other bytes.
-            self.shared.copies[place].distrust(piece.start, len);
+            self.shared.copies[place].distrust(piece.clone(), &Given::default());
             let (is_new, are_many) = self.shared.blame_once(&piece, place, seen);
             if is_new {
-                at.was_wrong(self.shared.what, piece.start, len);
+                at.was_wrong(self.shared.what, piece.start, piece.end - piece.start);
             }
             if are_many {
                 at.is_wrong_as_a_whole();
             }
         }
-        // If this thread has read nothing of it here, a layer above had wrong bytes of its own.
-        others_answer && self.shared.blame.lock().has_hope(&range)
+        // If nothing of it was given here, a layer above had wrong bytes of its own.
+        if others_answer && self.shared.blame.lock().has_hope(&range) {
+            // Each may be asked until it has its strikes.
+            let copies = u32::try_from(self.shared.copies.len()).unwrap_or(u32::MAX);
+            u32::from(STRIKES).saturating_mul(copies)
+        } else {
+            0
+        }
     }
 
-    fn copies(&self) -> u32 {
-        // Each may be asked until it has its strikes.
-        u32::from(STRIKES)
-            .saturating_mul(u32::try_from(self.shared.copies.len()).unwrap_or(u32::MAX))
-    }
-
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-        let range = offset..offset + right.len() as u64;
-        self.given.take(&range);
+    fn mend(&self, right: &[u8], offset: u64) -> io::Result<()> {
         if !self.shared.is_any_blamed.load(Acquire) {
             return Ok(());
         }
+        let range = offset..offset + right.len() as u64;
         for place in (0..self.shared.copies.len()).filter(|place| self.mends(*place)) {
             let wrong = self.shared.blame.lock().against(&range, place);
             for wrong in wrong {

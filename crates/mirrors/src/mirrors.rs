@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use verimount_source::ReadAt;
+use verimount_source::Fetch;
 use verimount_sync::{Condvar, Mutex};
 
 use crate::{
@@ -79,7 +79,7 @@ impl Mirrors {
 
     /// A part of the content, such as its data, of which there is a copy of the same size at each place. `what` is what it
     /// is called in messages.
-    pub fn part(self: &Arc<Self>, what: &'static str, copies: Vec<Arc<dyn ReadAt>>) -> Mirrored {
+    pub fn part(self: &Arc<Self>, what: &'static str, copies: Vec<Arc<dyn Fetch>>) -> Mirrored {
         Mirrored::new(self.clone(), what, copies)
     }
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{Ask, Fetch, ReadError};
 use verimount_sync::Mutex;
 
 /// How long a far place may take for the next bytes until another one is asked, at first.
@@ -70,7 +70,7 @@ struct Rest {
 }
 
 /// A byte of a copy.
-type Probe = (Arc<dyn ReadAt>, u64);
+type Probe = (Arc<dyn Fetch>, u64);
 
 impl fmt::Debug for Rest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -137,12 +137,12 @@ impl Place {
     }
 
     /// Whether it is well, or proves to be after a rest: it is then asked for a byte that nobody waits for.
-    pub(crate) fn is_well_again(&self, copy: &Arc<dyn ReadAt>) -> bool {
+    pub(crate) fn is_well_again(&self, copy: &Arc<dyn Fetch>) -> bool {
         let Some((copy, offset)) = self.probe(copy) else {
             return self.is_well();
         };
-        match copy.read_within(&mut [0], offset, Duration::ZERO) {
-            Ok(()) => self.has_answered(),
+        match copy.fetch(&mut [0], offset, Ask::within(Some(Duration::ZERO))) {
+            Ok(_) => self.has_answered(),
             // It is looked at again soon.
             Err(error) if is_late(&error) => {}
             Err(error) => self.has_failed((copy, offset), &error),
@@ -151,7 +151,7 @@ impl Place {
     }
 
     /// What to ask for, if it has rested and nobody is looking at it.
-    fn probe(&self, copy: &Arc<dyn ReadAt>) -> Option<Probe> {
+    fn probe(&self, copy: &Arc<dyn Fetch>) -> Option<Probe> {
         let mut health = self.health.lock();
         let rest = health.rest.as_mut()?;
         let now = Instant::now();
@@ -169,13 +169,16 @@ impl Place {
     /// Those of the source, which count against the place.
     pub(crate) fn read(
         &self,
-        copy: &Arc<dyn ReadAt>,
+        copy: &Arc<dyn Fetch>,
         buf: &mut [u8],
         offset: u64,
     ) -> Result<(), ReadError> {
         self.asked.fetch_add(1, Relaxed);
         let patience = self.health.lock().patience;
-        let read = copy.read_within(buf, offset, patience);
+        // It has no places of its own that would have to be told apart.
+        let read = copy
+            .fetch(buf, offset, Ask::within(Some(patience)))
+            .map(drop);
         match &read {
             Ok(()) => self.has_answered(),
             Err(error) => {

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::Range,
     sync::{
         Arc, Barrier,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -11,7 +12,7 @@ use std::{
 };
 
 use verimount_mirrors::{MirrorStats, Mirrored, Mirrors, PlaceKind};
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{Ask, Fetch, Given, Hint, ReadError, stream_in_pieces};
 use verimount_sync::Mutex;
 use verimount_testkit::noise;
 
@@ -31,7 +32,7 @@ struct Copy {
     unreadable: Mutex<Vec<usize>>,
     asked: AtomicUsize,
     /// Writes of any of these bytes fail in this way.
-    unwritable: Mutex<Option<(std::ops::Range<usize>, io::ErrorKind)>>,
+    unwritable: Mutex<Option<(Range<usize>, io::ErrorKind)>>,
     writes: AtomicUsize,
 }
 
@@ -47,7 +48,7 @@ impl Copy {
         })
     }
 
-    fn damage(&self, range: std::ops::Range<usize>) {
+    fn damage(&self, range: Range<usize>) {
         self.bytes.lock()[range]
             .iter_mut()
             .for_each(|byte| *byte ^= 1);
@@ -58,12 +59,12 @@ impl Copy {
     }
 }
 
-impl ReadAt for Copy {
-    fn size(&self) -> u64 {
+impl Fetch for Copy {
+    fn length(&self) -> u64 {
         SIZE as u64
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+    fn fetch(&self, buf: &mut [u8], offset: u64, _: Ask<'_>) -> Result<Given, ReadError> {
         self.asked.fetch_add(1, SeqCst);
         let range = offset as usize..offset as usize + buf.len();
         let is_bad = self.unreadable.lock().iter().any(|at| range.contains(at));
@@ -75,10 +76,20 @@ impl ReadAt for Copy {
             return Err(failed(io::Error::from_raw_os_error(EIO)));
         }
         buf.copy_from_slice(&self.bytes.lock()[offset as usize..][..buf.len()]);
-        Ok(())
+        Ok(Given::default())
     }
 
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        stream_in_pieces(self, range, take)
+    }
+
+    fn hint(&self, _: Range<u64>, _: Hint) {}
+
+    fn distrust(&self, _: Range<u64>, _: &Given) -> u32 {
+        0
+    }
+
+    fn mend(&self, right: &[u8], offset: u64) -> io::Result<()> {
         self.writes.fetch_add(1, SeqCst);
         let offset = offset as usize;
         if let Some((range, kind)) = &*self.unwritable.lock()
@@ -98,28 +109,34 @@ fn mirrored(mirrors: &Arc<Mirrors>, copies: &[Arc<Copy>]) -> Mirrored {
 }
 
 /// Reads and verifies as a reader with blocks of 1000 bytes does.
-fn read(source: &Mirrored, range: std::ops::Range<usize>) -> Result<(), Option<ReadError>> {
+fn read(source: &Mirrored, range: Range<usize>) -> Result<(), Option<ReadError>> {
     let right = noise(SIZE, 1);
     let mut buf = vec![0; range.len()];
-    source.read_exact_at(&mut buf, range.start as u64)?;
-    let mut left = source.copies();
+    let mut given = source.fetch(&mut buf, range.start as u64, Ask::default())?;
+    let mut left = u32::MAX;
     loop {
         let wrong =
             |block: &usize| buf[*block..block + 1000] != right[range.start + block..][..1000];
         let wrong: Vec<usize> = (0..buf.len()).step_by(1000).filter(wrong).collect();
         if wrong.is_empty() {
-            source.mend(range.start as u64, &buf).unwrap();
+            source.mend(&buf, range.start as u64).unwrap();
             return Ok(());
         }
+        let at = |block: usize| (range.start + block) as u64;
         let told = wrong
             .iter()
-            .map(|block| source.distrust((range.start + block) as u64, 1000));
-        if left == 0 || !told.fold(false, |any, told| any | told) {
+            .map(|block| source.distrust(at(*block)..at(*block) + 1000, &given));
+        if left > 0 {
+            left = told.max().unwrap().min(left);
+        }
+        if left == 0 {
             return Err(None);
         }
         left -= 1;
         for block in wrong {
-            source.read_exact_at(&mut buf[block..block + 1000], (range.start + block) as u64)?;
+            let buf = &mut buf[block..block + 1000];
+            let ask = Ask::after(&given);
+            given.add(source.fetch(buf, at(block), ask)?);
         }
     }
 }
@@ -243,8 +260,8 @@ fn a_wrong_place_is_asked_again_if_it_was_blamed_for_another() {
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
     let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
     // As a cache above that was damaged: what was read here is right.
-    source.read_exact_at(&mut [0; 1000], 0).unwrap();
-    assert!(source.distrust(0, 1000));
+    let given = source.fetch(&mut [0; 1000], 0, Ask::default()).unwrap();
+    assert!(source.distrust(0..1000, &given) > 0);
     read(&source, 0..1000).unwrap();
 }
 
@@ -323,9 +340,9 @@ fn readers_who_got_the_same_wrong_bytes_have_one_complaint() {
         let mut has_hope = true;
         for _place in 0..2 {
             both.wait();
-            source.read_exact_at(&mut [0; 1000], 0).unwrap();
+            let given = source.fetch(&mut [0; 1000], 0, Ask::default()).unwrap();
             both.wait();
-            has_hope &= source.distrust(0, 1000);
+            has_hope &= source.distrust(0..1000, &given) > 0;
         }
         if both.wait().is_leader() {
             copies[1].damage(0..1);
@@ -372,9 +389,9 @@ fn what_is_right_by_now_is_not_replaced() {
     let mirrors = Mirrors::mending(places, TIMEOUT);
     let source = mirrored(&mirrors, &copies);
     let mut buf = [0; 1000];
-    source.read_exact_at(&mut buf, 0).unwrap();
+    let given = source.fetch(&mut buf, 0, Ask::default()).unwrap();
     copies[0].damage(500..501);
-    assert!(source.distrust(0, 1000));
+    assert!(source.distrust(0..1000, &given) > 0);
     read(&source, 0..1000).unwrap();
     mirrors.finish_repairs();
     assert_eq!(copies[0].writes.load(SeqCst), 0);

@@ -1,7 +1,7 @@
 //! Files on web servers, read lazily as positional sources.
 //!
-//! [`RemoteFile`] is a [`ReadAt`](verimount_source::ReadAt) over `http://` and `https://`. It fetches
-//! only what is read, in aligned ranges, and nothing twice at the same time. Files that are used together
+//! [`RemoteFile`] [fetches](verimount_source::Fetch) over `http://` and `https://`. Only
+//! what is asked for, in aligned ranges, and nothing twice at the same time. Files that are used together
 //! share a [`Session`].
 //!
 //! [`registry`] reads and stores what is in container registries, with the credentials of their usual tools;
@@ -13,11 +13,11 @@
 //!
 //! ```no_run
 //! use verimount_remote::RemoteFile;
-//! use verimount_source::ReadAt;
+//! use verimount_source::{Ask, Fetch};
 //!
 //! let file = RemoteFile::open(&"https://example.org/app.img".parse()?)?;
 //! let mut buf = [0; 4096];
-//! file.read_exact_at(&mut buf, 0)?;
+//! file.fetch(&mut buf, 0, Ask::default())?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 

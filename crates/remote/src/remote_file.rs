@@ -1,6 +1,6 @@
-use std::{io, ops::Range, sync::Arc, time::Duration};
+use std::{io, ops::Range, sync::Arc};
 
-use verimount_source::{ReadAt, ReadError, check_range, granules};
+use verimount_source::{Ask, Fetch, Given, Hint, ReadError, check_range, granules};
 
 use crate::{
     Error, RemoteUrl, Session,
@@ -16,7 +16,7 @@ use crate::{
 /// A file on a web server, in a registry or in a cloud.
 ///
 /// It keeps up to 48 MiB in memory and uses up to 24 connections, over which requests of up to 16 MiB run.
-/// Reads fetch granules of 128 KiB; [`will_need`](ReadAt::will_need) fetches ahead.
+/// Reads fetch granules of 128 KiB; a [hint](Fetch::hint) fetches ahead.
 ///
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
 /// if a granule does not arrive within 60 seconds; the next read tries again. Dropping it ends all that is
@@ -57,7 +57,7 @@ impl RemoteFile {
     ) -> Result<(), Error> {
         for (granule, flight) in granules(range).zip(flights) {
             let bytes = flight.wait(patience)?;
-            let here = bytes_of(&(granule..granule + 1), self.size());
+            let here = bytes_of(&(granule..granule + 1), self.length());
             let from = (range.start.max(here.start) - here.start) as usize;
             let to = (range.end.min(here.end) - here.start) as usize;
             let (now, later) = buf.split_at_mut(to - from);
@@ -69,7 +69,7 @@ impl RemoteFile {
 
     fn read(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
         let len = buf.len();
-        check_range(offset, len, self.size())?;
+        check_range(offset, len, self.length())?;
         let end = offset + len as u64;
         let (mut start, mut rest) = (offset, buf);
         while start < end {
@@ -77,7 +77,7 @@ impl RemoteFile {
             let (now, later) = rest.split_at_mut((part.end - start) as usize);
             let read = self.pool.claim(&part).and_then(|flights| {
                 // While this part arrives, the next come over other connections.
-                self.will_need(part.end, end - part.end);
+                self.hint(part.end..end, Hint::Need);
                 self.copy(now, &part, &flights, patience)
             });
             read.map_err(io::Error::from)
@@ -88,47 +88,48 @@ impl RemoteFile {
     }
 }
 
-impl ReadAt for RemoteFile {
-    fn size(&self) -> u64 {
+impl Fetch for RemoteFile {
+    fn length(&self) -> u64 {
         self.pool.size()
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.read(buf, offset, Patience::Full(self.pool.limits().read))
-    }
-
-    fn read_within(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        patience: Duration,
-    ) -> Result<(), ReadError> {
-        let patience = patience.min(self.pool.limits().read);
-        self.read(buf, offset, Patience::WhileWell(patience))
+    fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
+        let longest = self.pool.limits().read;
+        let patience = match ask.patience {
+            None => Patience::Full(longest),
+            Some(patience) => Patience::WhileWell(patience.min(longest)),
+        };
+        self.read(buf, offset, patience)?;
+        Ok(Given::default())
     }
 
     fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
-        check_range(range.start, len, self.size())?;
+        check_range(range.start, len, self.length())?;
         self.pool
             .stream(range.clone(), take)
             .map_err(io::Error::from)
             .map_err(ReadError::io(range.start, len))
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        let end = offset.saturating_add(len.min(MAX_HINT)).min(self.size());
-        if offset < end {
-            self.pool.need_soon(granules(&(offset..end)));
+    fn hint(&self, range: Range<u64>, _: Hint) {
+        let most = range.start.saturating_add(MAX_HINT);
+        let end = range.end.min(most).min(self.length());
+        if range.start < end {
+            self.pool.need_soon(granules(&(range.start..end)));
         }
     }
 
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        let end = offset.saturating_add(len).min(self.size());
-        if offset < end {
-            self.pool.distrust(granules(&(offset..end)));
+    fn distrust(&self, range: Range<u64>, _: &Given) -> u32 {
+        let end = range.end.min(self.length());
+        if range.start < end {
+            self.pool.distrust(granules(&(range.start..end)));
         }
         // Another copy may be right: transfers and caches on the way damage bytes, too.
-        true
+        1
+    }
+
+    fn mend(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -13,7 +13,7 @@ mod sessions;
 
 use std::{error::Error as _, time::Duration};
 
-use verimount_source::{GRANULE, ReadAt, ReadError};
+use verimount_source::{Ask, Fetch, GRANULE, Given, ReadError};
 use verimount_testkit::{HttpServer, noise};
 
 use crate::{Error, RemoteFile, RemoteOptions, Session, limits::Limits};
@@ -58,13 +58,13 @@ fn reads(file: &RemoteFile, offset: u64, len: usize) {
 
 fn read(file: &RemoteFile, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
     let mut buf = vec![0; len];
-    reason(file.read_exact_at(&mut buf, offset)).map(|()| buf)
+    reason(file.fetch(&mut buf, offset, Ask::default())).map(|()| buf)
 }
 
 /// The error of this crate that a read failed with.
-fn reason(read: Result<(), ReadError>) -> Result<(), Error> {
+fn reason(read: Result<Given, ReadError>) -> Result<(), Error> {
     match read {
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(()),
         Err(ReadError::Io { source, .. }) => {
             let inner = source.source().or(source.get_ref().map(|inner| inner as _));
             Err(inner

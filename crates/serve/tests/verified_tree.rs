@@ -22,7 +22,7 @@ use verimount_scan::{Options as ScanOptions, scan};
 use verimount_serve::{
     ImageFs, ImageStatus, Kind, Origin, OriginStatus, Served, Status, VerifiedTree,
 };
-use verimount_source::{FileSource, ReadAt, ReadError, Scratch};
+use verimount_source::{Fetch, FileSource, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, all_or_some, flat_romfs, go_on, noise};
 use verimount_tree::{Cursor, Error, FileType, Measurement, NodeId, SingleFile, StoredFile, Tree};
 use verimount_verity::{
@@ -88,7 +88,7 @@ fn sealed(data: &[u8], layout: SealLayout, key: Option<&SecretKey>) -> Vec<u8> {
 
 fn open(
     data: &[u8],
-    seal: Arc<dyn ReadAt>,
+    seal: Arc<dyn Fetch>,
     layout: SealLayout,
 ) -> Result<Sealed, verimount_verity::Error> {
     match layout {

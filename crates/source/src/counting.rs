@@ -1,7 +1,4 @@
-use std::{
-    io,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::{ReadAt, ReadError, WriteAt, WriteError};
 
@@ -104,18 +101,6 @@ impl<S: ReadAt> ReadAt for Counting<S> {
 
     fn will_reach(&self, offset: u64, len: u64) {
         self.inner.will_reach(offset, len);
-    }
-
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        self.inner.distrust(offset, len)
-    }
-
-    fn copies(&self) -> u32 {
-        self.inner.copies()
-    }
-
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-        self.inner.mend(offset, right)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! [`ReadAt`] is both what a layer consumes and what it offers, so layers stack: a file, the
 //! verified view of that file, the image inside that view. [`WriteAt`] adds the writing side:
-//! storage. All methods take `&self`; any number of threads may use one source at once.
+//! storage. [`Fetch`] is for bytes that nobody has checked, and whoever does says what is wrong. All methods take `&self`; any
+//! number of threads may use one source at once.
 //! [`GrowingFile`] is what a seal is appended to, and [`Sink`] what an image is written to.
 //!
 //! # A source of one's own
@@ -44,8 +45,10 @@ mod announced;
 mod chunk_cache;
 mod counting;
 mod error;
+mod fetch;
 mod file;
 mod file_storage;
+mod given;
 mod granule;
 mod growing_file;
 mod in_order;
@@ -65,8 +68,10 @@ pub use aligned::AlignedBuf;
 pub use chunk_cache::ChunkCache;
 pub use counting::{Counting, ReadCounts, WriteCounts};
 pub use error::{ReadError, WriteError};
+pub use fetch::{Ask, Fetch, Hint, Unchecked, stream_in_pieces};
 pub use file::FileSource;
 pub use file_storage::FileStorage;
+pub use given::{Given, Giver};
 pub use granule::{GRANULE, granules};
 pub use growing_file::GrowingFile;
 pub use in_order::{Threads, in_order, in_order_with};

@@ -1,11 +1,14 @@
-use std::{io, os::unix::fs::FileExt, path::Path};
+use std::{io, ops::Range, os::unix::fs::FileExt, path::Path};
 
 use rustix::fs::{Mode, OFlags};
 use verimount_sys::GuardedPath;
 
-use crate::{FileSource, ReadAt, ReadError, check_range, file_storage::write_all_dsync};
+use crate::{
+    Ask, Fetch, FileSource, Given, Hint, ReadAt, ReadError, check_range,
+    file_storage::write_all_dsync,
+};
 
-/// A regular file or block device whose wrong bytes are [replaced](ReadAt::mend) by right ones.
+/// A regular file or block device whose wrong bytes are [replaced](Fetch::mend) by right ones.
 #[derive(Debug)]
 pub struct MendableFile(FileSource);
 
@@ -27,26 +30,30 @@ impl MendableFile {
     }
 }
 
-impl ReadAt for MendableFile {
-    fn size(&self) -> u64 {
+impl Fetch for MendableFile {
+    fn length(&self) -> u64 {
         self.0.size()
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.0.read_exact_at(buf, offset)
+    fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
+        self.0.fetch(buf, offset, ask)
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        self.0.will_need(offset, len);
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        self.0.stream(range, take)
     }
 
-    fn will_reach(&self, offset: u64, len: u64) {
-        self.0.will_reach(offset, len);
+    fn hint(&self, range: Range<u64>, hint: Hint) {
+        self.0.hint(range, hint);
+    }
+
+    fn distrust(&self, range: Range<u64>, given: &Given) -> u32 {
+        self.0.distrust(range, given)
     }
 
     /// Writes only if something differs: a page that nobody has to write is not worn.
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-        check_range(offset, right.len(), self.size()).map_err(io::Error::other)?;
+    fn mend(&self, right: &[u8], offset: u64) -> io::Result<()> {
+        check_range(offset, right.len(), self.0.size()).map_err(io::Error::other)?;
         let mut stored = vec![0; right.len()];
         let is_read = self.0.file().read_exact_at(&mut stored, offset).is_ok();
         if is_read && stored == right {
@@ -74,12 +81,12 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), [1; 100]).unwrap();
         let mendable = MendableFile::open(file.path()).unwrap();
-        mendable.mend(10, &[2; 20]).unwrap();
-        assert!(mendable.mend(90, &[2; 20]).is_err());
+        mendable.mend(&[2; 20], 10).unwrap();
+        assert!(mendable.mend(&[2; 20], 90).is_err());
         let expected = [[1; 10].as_slice(), &[2; 20], &[1; 70]].concat();
         assert_eq!(fs::read(file.path()).unwrap(), expected);
         let mut buf = [0; 100];
-        mendable.read_exact_at(&mut buf, 0).unwrap();
+        mendable.fetch(&mut buf, 0, Ask::default()).unwrap();
         assert_eq!(buf, *expected);
     }
 
@@ -107,7 +114,7 @@ mod tests {
             // In place, as by `cp`.
             fs::write(file.path(), other).unwrap();
             for offset in [0, 50] {
-                assert!(mendable.mend(offset, &[2; 50]).is_err());
+                assert!(mendable.mend(&[2; 50], offset).is_err());
                 assert_eq!(fs::read(file.path()).unwrap(), other);
             }
         }
@@ -119,7 +126,7 @@ mod tests {
         fs::write(file.path(), [1; 100]).unwrap();
         let before = fs::metadata(file.path()).unwrap().modified().unwrap();
         let mendable = MendableFile::open(file.path()).unwrap();
-        mendable.mend(0, &[1; 100]).unwrap();
+        mendable.mend(&[1; 100], 0).unwrap();
         let after = fs::metadata(file.path()).unwrap().modified().unwrap();
         assert_eq!(before, after);
     }

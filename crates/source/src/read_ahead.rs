@@ -1,5 +1,3 @@
-use std::io;
-
 use crate::{ReadAt, ReadError, Scratch, Streams, check_range};
 
 /// Decides what is read ahead: tells another source [where](ReadAt::will_reach) its sequential readers will go.
@@ -68,17 +66,5 @@ impl<S: ReadAt> ReadAt for ReadAhead<S> {
 
     fn will_stop(&self, offset: u64) {
         self.streams.will_stop(offset);
-    }
-
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        self.source.distrust(offset, len)
-    }
-
-    fn copies(&self) -> u32 {
-        self.source.copies()
-    }
-
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-        self.source.mend(offset, right)
     }
 }

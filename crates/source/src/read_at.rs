@@ -1,9 +1,6 @@
-use std::{io, ops::Range, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{ReadError, Scratch};
-
-/// How much [`ReadAt::stream`] reads at a time from sources that are near, in bytes.
-const STREAMED: u64 = 1 << 20;
 
 /// Bytes that can be read at any offset, by several threads at once.
 pub trait ReadAt: Send + Sync {
@@ -15,22 +12,6 @@ pub trait ReadAt: Send + Sync {
     /// # Errors
     /// Any [`ReadError`]; the contents of `buf` are then unspecified and must not be used.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError>;
-
-    /// Fills `buf` with the bytes from `offset` on, for a reader that can ask elsewhere: a source that gets its bytes
-    /// from another machine fails as soon as it has trouble, or nothing has come for as long as `patience`. It goes on
-    /// getting them: another read may find them there.
-    ///
-    /// # Errors
-    /// As [`Self::read_exact_at`].
-    fn read_within(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        patience: Duration,
-    ) -> Result<(), ReadError> {
-        let _ = patience;
-        self.read_exact_at(buf, offset)
-    }
 
     /// The `len` bytes from `offset` on, somewhere in `scratch`, which grows as needed.
     ///
@@ -49,22 +30,6 @@ pub trait ReadAt: Send + Sync {
         let buf = scratch.grown(len);
         self.read_exact_at(buf, offset)?;
         Ok(buf)
-    }
-
-    /// Gives the bytes of a range to `take`, in order and in pieces. Nothing of it will be read again, nor anything near it:
-    /// a far source asks for no other bytes, and keeps none.
-    ///
-    /// # Errors
-    /// As [`Self::read_exact_at`]. Some pieces may have been given before.
-    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
-        let mut scratch = Scratch::default();
-        let mut start = range.start;
-        while start < range.end {
-            let len = (range.end - start).min(STREAMED);
-            take(self.read_borrowed(&mut scratch, start, len as usize)?);
-            start += len;
-        }
-        Ok(())
     }
 
     /// A hint that `len` bytes from `offset` on will be read soon. Returns without waiting.
@@ -88,33 +53,6 @@ pub trait ReadAt: Send + Sync {
     /// as the content of files behind their inodes. It replaces an earlier one, and is for [`ReadAhead`](crate::ReadAhead) only.
     fn will_stop(&self, offset: u64) {
         let _ = offset;
-    }
-
-    /// Says that what was read from the `len` bytes from `offset` on is wrong. Returns whether another read may
-    /// return something else.
-    ///
-    /// A source that keeps copies drops those of this range, so that the next read gets it from further
-    /// away. Whoever verifies bytes says so in the thread that has read them, and then reads again, up to
-    /// [`copies`](Self::copies) times. Nothing else makes a stored byte change, so most sources have nothing to do.
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        let _ = (offset, len);
-        false
-    }
-
-    /// How many further reads are worth it, at most, after the first has returned wrong bytes.
-    fn copies(&self) -> u32 {
-        1
-    }
-
-    /// Says that these are the right bytes from `offset` on, as was verified. A source that may change what it stores
-    /// replaces what is wrong there, durably, now or soon.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::Unsupported`] of a source that cannot be changed, and those of writing. What is stored is then as
-    /// right or wrong as before, or mixed with what is right.
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-        let _ = (offset, right);
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 
@@ -143,15 +81,6 @@ macro_rules! forward_read_at {
                 (**self).read_exact_at(buf, offset)
             }
 
-            fn read_within(
-                &self,
-                buf: &mut [u8],
-                offset: u64,
-                patience: Duration,
-            ) -> Result<(), ReadError> {
-                (**self).read_within(buf, offset, patience)
-            }
-
             fn read_borrowed<'s>(
                 &self,
                 scratch: &'s mut Scratch,
@@ -159,14 +88,6 @@ macro_rules! forward_read_at {
                 len: usize,
             ) -> Result<&'s [u8], ReadError> {
                 (**self).read_borrowed(scratch, offset, len)
-            }
-
-            fn stream(
-                &self,
-                range: Range<u64>,
-                take: &mut dyn FnMut(&[u8]),
-            ) -> Result<(), ReadError> {
-                (**self).stream(range, take)
             }
 
             fn will_need(&self, offset: u64, len: u64) {
@@ -179,18 +100,6 @@ macro_rules! forward_read_at {
 
             fn will_stop(&self, offset: u64) {
                 (**self).will_stop(offset);
-            }
-
-            fn distrust(&self, offset: u64, len: u64) -> bool {
-                (**self).distrust(offset, len)
-            }
-
-            fn copies(&self) -> u32 {
-                (**self).copies()
-            }
-
-            fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-                (**self).mend(offset, right)
             }
         }
     )*};

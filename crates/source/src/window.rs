@@ -1,6 +1,6 @@
-use std::{io, time::Duration};
+use std::{io, ops::Range, sync::Arc};
 
-use crate::{ReadAt, ReadError, Scratch, check_range};
+use crate::{Ask, Fetch, Given, Hint, ReadAt, ReadError, Scratch, check_range};
 
 /// A range of another source, as a source of its own.
 #[derive(Debug, Clone)]
@@ -16,12 +16,31 @@ impl<S: ReadAt> Window<S> {
     /// # Errors
     /// [`ReadError::PastEnd`] if `inner` has fewer bytes.
     pub fn new(inner: S, start: u64, size: u64) -> Result<Self, ReadError> {
+        let of = inner.size();
+        Self::within(inner, start, size, of)
+    }
+}
+
+impl Window<Arc<dyn Fetch>> {
+    /// The `size` bytes of `inner` from `start` on, which are fetched. Who gave what of them is told as `inner` does, by offsets
+    /// there.
+    ///
+    /// # Errors
+    /// [`ReadError::PastEnd`] if `inner` has fewer bytes.
+    pub fn fetched(inner: Arc<dyn Fetch>, start: u64, size: u64) -> Result<Self, ReadError> {
+        let of = inner.length();
+        Self::within(inner, start, size, of)
+    }
+}
+
+impl<S> Window<S> {
+    fn within(inner: S, start: u64, size: u64, of: u64) -> Result<Self, ReadError> {
         match start.checked_add(size) {
-            Some(end) if end <= inner.size() => Ok(Self { inner, start, size }),
+            Some(end) if end <= of => Ok(Self { inner, start, size }),
             _ => Err(ReadError::PastEnd {
                 offset: start,
                 len: usize::try_from(size).unwrap_or(usize::MAX),
-                size: inner.size(),
+                size: of,
             }),
         }
     }
@@ -31,10 +50,9 @@ impl<S: ReadAt> Window<S> {
         &self.inner
     }
 
-    /// Where the part of a range that is in the window is in the source: its offset and length.
-    fn inside(&self, offset: u64, len: u64) -> (u64, u64) {
-        let offset = offset.min(self.size);
-        (self.start + offset, len.min(self.size - offset))
+    /// Where the part of a range that is in the window is in the source.
+    fn inside(&self, range: &Range<u64>) -> Range<u64> {
+        self.start + range.start.min(self.size)..self.start + range.end.min(self.size)
     }
 }
 
@@ -48,16 +66,6 @@ impl<S: ReadAt> ReadAt for Window<S> {
         self.inner.read_exact_at(buf, self.start + offset)
     }
 
-    fn read_within(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        patience: Duration,
-    ) -> Result<(), ReadError> {
-        check_range(offset, buf.len(), self.size)?;
-        self.inner.read_within(buf, self.start + offset, patience)
-    }
-
     fn read_borrowed<'s>(
         &self,
         scratch: &'s mut Scratch,
@@ -69,27 +77,44 @@ impl<S: ReadAt> ReadAt for Window<S> {
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        let (offset, len) = self.inside(offset, len);
-        self.inner.will_need(offset, len);
+        let range = self.inside(&(offset..offset.saturating_add(len)));
+        self.inner.will_need(range.start, range.end - range.start);
     }
 
     fn will_reach(&self, offset: u64, len: u64) {
-        let (offset, len) = self.inside(offset, len);
-        self.inner.will_reach(offset, len);
+        let range = self.inside(&(offset..offset.saturating_add(len)));
+        self.inner.will_reach(range.start, range.end - range.start);
+    }
+}
+
+impl Fetch for Window<Arc<dyn Fetch>> {
+    fn length(&self) -> u64 {
+        self.size
     }
 
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        let (offset, len) = self.inside(offset, len);
-        self.inner.distrust(offset, len)
+    fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
+        check_range(offset, buf.len(), self.size)?;
+        self.inner.fetch(buf, self.start + offset, ask)
     }
 
-    fn copies(&self) -> u32 {
-        self.inner.copies()
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        check_range(range.start, len, self.size)?;
+        let range = self.start + range.start..self.start + range.end;
+        self.inner.stream(range, take)
     }
 
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+    fn hint(&self, range: Range<u64>, hint: Hint) {
+        self.inner.hint(self.inside(&range), hint);
+    }
+
+    fn distrust(&self, range: Range<u64>, given: &Given) -> u32 {
+        self.inner.distrust(self.inside(&range), given)
+    }
+
+    fn mend(&self, right: &[u8], offset: u64) -> io::Result<()> {
         check_range(offset, right.len(), self.size).map_err(io::Error::other)?;
-        self.inner.mend(self.start + offset, right)
+        self.inner.mend(right, self.start + offset)
     }
 }
 

@@ -1,9 +1,11 @@
 use std::{
     collections::BTreeSet,
+    io,
+    ops::Range,
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{Ask, Fetch, Given, Hint, ReadAt, ReadError, stream_in_pieces};
 use verimount_sync::Mutex;
 
 /// A source some of whose bytes are wrong: a copy, until it is distrusted, or for ever.
@@ -40,26 +42,36 @@ impl<S> Doubtful<S> {
     }
 }
 
-impl<S: ReadAt> ReadAt for Doubtful<S> {
-    fn size(&self) -> u64 {
+impl<S: ReadAt> Fetch for Doubtful<S> {
+    fn length(&self) -> u64 {
         self.inner.size()
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+    fn fetch(&self, buf: &mut [u8], offset: u64, _: Ask<'_>) -> Result<Given, ReadError> {
         self.inner.read_exact_at(buf, offset)?;
         let wrong = self.wrong.lock();
         for at in wrong.range(offset..offset + buf.len() as u64) {
             buf[(at - offset) as usize] ^= 0x10;
         }
-        Ok(())
+        Ok(Given::default())
     }
 
-    fn distrust(&self, offset: u64, len: u64) -> bool {
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        stream_in_pieces(self, range, take)
+    }
+
+    fn hint(&self, _: Range<u64>, _: Hint) {}
+
+    fn distrust(&self, range: Range<u64>, _: &Given) -> u32 {
         self.distrusted.fetch_add(1, SeqCst);
         if self.is_copy {
             let mut wrong = self.wrong.lock();
-            wrong.retain(|at| !(offset..offset.saturating_add(len)).contains(at));
+            wrong.retain(|at| !range.contains(at));
         }
-        true
+        1
+    }
+
+    fn mend(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -17,8 +17,6 @@ pub enum WatchedEvent {
     Hint,
     /// A sequential reader was said to reach the range.
     Reach,
-    /// Readers were said not to go on over this place.
-    Stop,
     /// The range was read.
     Read,
 }
@@ -61,10 +59,5 @@ impl<S: ReadAt> ReadAt for Watched<S> {
     fn will_reach(&self, offset: u64, len: u64) {
         self.record(WatchedEvent::Reach, offset, len);
         self.inner.will_reach(offset, len);
-    }
-
-    fn will_stop(&self, offset: u64) {
-        self.record(WatchedEvent::Stop, offset, 0);
-        self.inner.will_stop(offset);
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use verimount_serve::Pin;
-use verimount_source::ReadAt;
+use verimount_source::{Fetch, Unchecked};
+use verimount_tree::StoredFile;
 use verimount_verity::{
     FileDigest, Identity, PublicKey, Seal, Sealed, Trust as DigestTrust, VerifiedReader,
     VerifyOptions, dm_verity::HashArea,
@@ -118,8 +119,14 @@ impl Accepted {
         }
     }
 
+    /// The seal of what is at `place`, and the attributes of its file.
+    pub(crate) fn found_at(&self, place: &Place) -> Result<(Seal, StoredFile), Error> {
+        let (source, stored) = place.content()?;
+        Ok((self.find(place, source)?, stored))
+    }
+
     /// Finds the seal of `source`, the file at `place`, and checks it as far as that needs no tree.
-    pub(crate) fn find(&self, place: &Place, source: Arc<dyn ReadAt>) -> Result<Seal, Error> {
+    pub(crate) fn find(&self, place: &Place, source: Arc<dyn Fetch>) -> Result<Seal, Error> {
         match self {
             Self::FsVerity { digest, key } => {
                 accept_file(place, &find_seal(place, source)?, *digest, key.as_ref())
@@ -216,7 +223,7 @@ fn add(named: &Named, pins: &mut Pins, place: &Place) -> Result<Option<NamedSupe
 }
 
 /// What content says of itself: its seal of fs-verity or, of a layer of containerd, that of dm-verity.
-fn find_own_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Seal, Error> {
+fn find_own_seal(place: &Place, source: Arc<dyn Fetch>) -> Result<Seal, Error> {
     if let Some(sealed) = look_for_seal(place, source.clone())? {
         return accept_file(place, &sealed, None, None);
     }
@@ -225,6 +232,6 @@ fn find_own_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Seal, Error> 
             let area = find_hash_area(place, source)?;
             accept_device(place, &area, note.root_hash(), None)
         }
-        None => Err(not_sealed(place.location(), &*source)),
+        None => Err(not_sealed(place.location(), &Unchecked(&*source))),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use verimount_source::ReadAt;
+use verimount_source::{Fetch, ReadAt, Unchecked};
 use verimount_verity::{
     DESCRIPTOR_SIZE, Identity, Seal, Sealed, Trust, VerifiedReader, VerifyOptions,
 };
@@ -11,7 +11,7 @@ use crate::{Location, place::Place};
 
 /// A seal at a place where only its end is damaged, if this is its content. The end is replaced if the place is to be
 /// repaired, so that others can open it, too.
-pub(crate) fn beheaded(seal: &Seal, place: &Place, source: Arc<dyn ReadAt>) -> Option<Seal> {
+pub(crate) fn beheaded(seal: &Seal, place: &Place, source: Arc<dyn Fetch>) -> Option<Seal> {
     let Identity::FileDigest(_) = seal.identity() else {
         return None;
     };
@@ -32,8 +32,8 @@ pub(crate) fn beheaded(seal: &Seal, place: &Place, source: Arc<dyn ReadAt>) -> O
 fn stored_as(
     known: &Sealed,
     place: &Place,
-    source: Arc<dyn ReadAt>,
-) -> Option<(Sealed, Arc<dyn ReadAt>)> {
+    source: Arc<dyn Fetch>,
+) -> Option<(Sealed, Arc<dyn Fetch>)> {
     let sidecar = place.sidecar().ok()?;
     if sidecar.is_none()
         && let Some(found) = known.appended_to(source.clone())
@@ -58,14 +58,14 @@ fn is_its_content(seal: Seal) -> bool {
 
 /// Replaces a damaged descriptor; whether that was possible. A signature is no part of what is verified, so a seal that has
 /// one, here or where it is known from, stays as it is.
-fn mend_end(found: &Sealed, file: &dyn ReadAt, at: &Location) -> bool {
+fn mend_end(found: &Sealed, file: &dyn Fetch, at: &Location) -> bool {
     let mended = found.end().map_err(io::Error::other);
     let mended = mended.and_then(|(offset, end)| {
         let is_signed = !matches!(found.signature(), Ok(None));
-        if is_signed || !is_unsigned(file, offset, &end)? {
+        if is_signed || !is_unsigned(&Unchecked(file), offset, &end)? {
             return Err(io::Error::other("it has a signature, or may have had one"));
         }
-        file.mend(offset, &end)
+        file.mend(&end, offset)
     });
     match &mended {
         Ok(()) => tracing::warn!(place = %at, "the end of the seal was repaired there"),

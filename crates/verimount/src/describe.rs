@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use verimount_integrity::{Error as VolumeError, SECTOR, Superblock};
-use verimount_source::ReadAt;
+use verimount_source::{Fetch, Unchecked};
 use verimount_verity::{Checked, Error as VerityError, SealLayout, Sealed, dm_verity::HashArea};
 
 use crate::{
@@ -78,7 +78,7 @@ where
     let options = &options.for_content(&location, &Trust::Unverified);
     let place = Place::new(location.clone(), options);
     let (source, _) = place.content()?;
-    let size = source.size();
+    let size = source.length();
     if let Some(volume) = volume(&location, &source)? {
         let kind = FileKind::Volume(volume);
         return Ok(Description {
@@ -99,12 +99,13 @@ where
         }) => sealed.data_unverified().clone(),
         _ => source,
     };
-    let kind =
-        match image_format::describe(&*data).map_err(|error| Error::image(&location, error))? {
-            Some(image) => FileKind::Image(image),
-            None if seal.is_some() => FileKind::File,
-            None => return Err(Fault::Unrecognised.at(location)),
-        };
+    let kind = match image_format::describe(&Unchecked(&*data))
+        .map_err(|error| Error::image(&location, error))?
+    {
+        Some(image) => FileKind::Image(image),
+        None if seal.is_some() => FileKind::File,
+        None => return Err(Fault::Unrecognised.at(location)),
+    };
     // It only tells what the file says of itself.
     let unverified = Checked::unverified(data);
     let tree = || image_format::open(unverified, Vec::new()).ok().flatten();
@@ -120,22 +121,22 @@ where
     })
 }
 
-fn volume(location: &Location, source: &Arc<dyn ReadAt>) -> Result<Option<Superblock>, Error> {
-    let superblock = match Superblock::read(source) {
+fn volume(location: &Location, source: &Arc<dyn Fetch>) -> Result<Option<Superblock>, Error> {
+    let superblock = match Superblock::read(&Unchecked(&**source)) {
         Err(VolumeError::NotIntegrity | VolumeError::TooSmall { .. }) => return Ok(None),
         other => other.map_err(|error| Error::volume(location, error))?,
     };
     let disk = superblock.provided_data_sectors().saturating_mul(SECTOR);
     let is_alone = superblock.interleave().is_some();
-    if is_alone && disk >= source.size() {
-        let size = source.size();
+    if is_alone && disk >= source.length() {
+        let size = source.length();
         Err(Fault::TruncatedVolume { size, disk }.at(location))
     } else {
         Ok(Some(superblock))
     }
 }
 
-fn fs_verity(place: &Place, source: &Arc<dyn ReadAt>) -> Result<Option<FoundSeal>, Error> {
+fn fs_verity(place: &Place, source: &Arc<dyn Fetch>) -> Result<Option<FoundSeal>, Error> {
     let sealed = look_for_seal(place, source.clone())?;
     let Some(sealed) = sealed else {
         return Ok(None);
@@ -150,7 +151,7 @@ fn fs_verity(place: &Place, source: &Arc<dyn ReadAt>) -> Result<Option<FoundSeal
 }
 
 /// The dm-verity hash area given by the options, or in the file's sidecar.
-fn dm_verity(place: &Place, source: &Arc<dyn ReadAt>) -> Result<Option<FoundSeal>, Error> {
+fn dm_verity(place: &Place, source: &Arc<dyn Fetch>) -> Result<Option<FoundSeal>, Error> {
     let location = place.location();
     let (sidecar, offset) = place.hash_area()?;
     let hashes = match &sidecar {

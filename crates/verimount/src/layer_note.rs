@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use verimount_source::ReadAt;
+use verimount_source::{Fetch, ReadAt, Unchecked};
 use verimount_verity::dm_verity::HashArea;
 
 use crate::{Error, Location, ParseRootHashError, RootHash, fault::Fault, place::Place};
@@ -37,7 +37,7 @@ impl LayerNote {
         let Some(source) = place.existing_file(&at)? else {
             return Ok(None);
         };
-        let note = Self::read(&*source);
+        let note = Self::read(&Unchecked(&*source));
         note.map(Some)
             .map_err(|problem| Fault::NotALayerNote(problem).at(at))
     }
@@ -69,7 +69,7 @@ impl LayerNote {
     pub(crate) fn hash_area(
         &self,
         location: &Location,
-        image: Arc<dyn ReadAt>,
+        image: Arc<dyn Fetch>,
     ) -> Result<HashArea, Error> {
         HashArea::open_appended(image, self.hash_offset)
             .map_err(|error| Error::seal(location, error))

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use verimount_source::{ReadAt, ReadError, check_range};
+use verimount_source::{Ask, Fetch, Given, Hint, ReadError, check_range, stream_in_pieces};
 use verimount_sync::Mutex;
 use verimount_verity::Seal;
 
@@ -38,8 +38,8 @@ pub(crate) struct Lazy {
 
 /// Data and tree of open content.
 struct Files {
-    data: Arc<dyn ReadAt>,
-    tree: Arc<dyn ReadAt>,
+    data: Arc<dyn Fetch>,
+    tree: Arc<dyn Fetch>,
 }
 
 impl Lazy {
@@ -85,9 +85,10 @@ impl Lazy {
     /// What is open, or becomes so as long as `patience`, unless there is something else. `range` of the data is wanted.
     fn opened_within(
         self: &Arc<Self>,
-        patience: Duration,
+        patience: Option<Duration>,
         range: Range<u64>,
     ) -> io::Result<Arc<Files>> {
+        let patience = patience.unwrap_or(LONGEST);
         if let Some(refusal) = self.refusal() {
             return Err(refusal.into());
         }
@@ -174,16 +175,21 @@ struct LazyPart {
     lazy: Arc<Lazy>,
     size: u64,
     is_data: bool,
-    choose: fn(&Files) -> Arc<dyn ReadAt>,
+    choose: fn(&Files) -> Arc<dyn Fetch>,
 }
 
 impl LazyPart {
-    fn read(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        patience: Option<Duration>,
-    ) -> Result<(), ReadError> {
+    fn if_open(&self) -> Option<Arc<dyn Fetch>> {
+        self.lazy.opening.if_open().as_deref().map(self.choose)
+    }
+}
+
+impl Fetch for LazyPart {
+    fn length(&self) -> u64 {
+        self.size
+    }
+
+    fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
         check_range(offset, buf.len(), self.size)?;
         let len = buf.len();
         let wanted = if self.is_data {
@@ -192,64 +198,38 @@ impl LazyPart {
             0..0
         };
         for _ in 0..2 {
-            let files = self
-                .lazy
-                .opened_within(patience.unwrap_or(LONGEST), wanted.clone());
+            let files = self.lazy.opened_within(ask.patience, wanted.clone());
             let files = files.map_err(|error| self.lazy.failed(offset, len, error))?;
-            let source = (self.choose)(&files);
-            let read = match patience {
-                Some(patience) => source.read_within(buf, offset, patience),
-                None => source.read_exact_at(buf, offset),
-            };
-            match read {
+            match (self.choose)(&files).fetch(buf, offset, ask) {
                 // The content may be stored there in another way now.
                 Err(ReadError::Io { source, .. }) if is_replaced(&source) => {
                     self.lazy.opening.forget(&files);
                 }
-                read => return read,
+                fetched => return fetched,
             }
         }
         Err(ReadError::io(offset, len)(replaced()))
     }
 
-    fn if_open(&self) -> Option<Arc<dyn ReadAt>> {
-        self.lazy.opening.if_open().as_deref().map(self.choose)
-    }
-}
-
-impl ReadAt for LazyPart {
-    fn size(&self) -> u64 {
-        self.size
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        stream_in_pieces(self, range, take)
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.read(buf, offset, None)
-    }
-
-    fn read_within(
-        &self,
-        buf: &mut [u8],
-        offset: u64,
-        patience: Duration,
-    ) -> Result<(), ReadError> {
-        self.read(buf, offset, Some(patience))
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
+    fn hint(&self, range: Range<u64>, hint: Hint) {
         // Opening would wait.
         if let Some(source) = self.if_open() {
-            source.will_need(offset, len);
+            source.hint(range, hint);
         }
     }
 
-    fn distrust(&self, offset: u64, len: u64) -> bool {
+    fn distrust(&self, range: Range<u64>, given: &Given) -> u32 {
         self.if_open()
-            .is_some_and(|source| source.distrust(offset, len))
+            .map_or(0, |source| source.distrust(range, given))
     }
 
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+    fn mend(&self, right: &[u8], offset: u64) -> io::Result<()> {
         match self.if_open() {
-            Some(source) => source.mend(offset, right),
+            Some(source) => source.mend(right, offset),
             // It may be missing for now, which says nothing about whether it can be written.
             None => Err(io::Error::other("it is not open")),
         }
@@ -292,8 +272,9 @@ mod tests {
         Place::new(location, &OpenOptions::new())
     }
 
-    fn fails(content: &dyn ReadAt) {
-        assert!(content.read_exact_at(&mut [0; 10], 0).is_err());
+    fn fails(content: &dyn Fetch) {
+        let fetched = content.fetch(&mut [0; 10], 0, Ask::default());
+        assert!(fetched.is_err());
     }
 
     #[test]
@@ -304,9 +285,10 @@ mod tests {
             _ => right,
         });
         let seal = Lazy::closed(place(&server), accepted, seal);
-        (0..3).for_each(|_| fails(seal.data_unverified()));
+        (0..3).for_each(|_| fails(&**seal.data_unverified()));
         let mut buf = [0; 10];
-        seal.data_unverified().read_exact_at(&mut buf, 0).unwrap();
+        let fetched = seal.data_unverified().fetch(&mut buf, 0, Ask::default());
+        fetched.unwrap();
         assert_eq!(buf, DATA[..10]);
     }
 
@@ -320,10 +302,8 @@ mod tests {
         let place = Place::new(path.as_path().into(), &OpenOptions::new());
         let seal = Lazy::closed(place, accepted, seal);
         let mut buf = [0; 10];
-        let read = seal
-            .data_unverified()
-            .read_within(&mut buf, 0, Duration::ZERO);
-        read.unwrap();
+        let now = Ask::within(Some(Duration::ZERO));
+        seal.data_unverified().fetch(&mut buf, 0, now).unwrap();
         assert_eq!(buf, DATA[..10]);
     }
 
@@ -335,20 +315,20 @@ mod tests {
         let place = Place::new(path.as_path().into(), &OpenOptions::new());
         let lazy = Lazy::new(place, accepted, &seal, Opening::closed());
         let content = lazy.clone().read_for(seal);
-        fails(content.data_unverified());
+        fails(&**content.data_unverified());
         assert!(lazy.refusal().is_none());
         fs::write(&path, "something else").unwrap();
-        fails(content.data_unverified());
+        fails(&**content.data_unverified());
         fs::write(&path, file).unwrap();
         // It is not even looked at.
-        fails(content.data_unverified());
+        fails(&**content.data_unverified());
         let refused = lazy.refused.lock().take();
         let (since, failure) = refused.expect("it is left alone");
         let long_ago = since.checked_sub(REFUSAL).expect("the machine runs");
         *lazy.refused.lock() = Some((long_ago, failure));
-        content
+        let fetched = content
             .data_unverified()
-            .read_exact_at(&mut [0; 10], 0)
-            .unwrap();
+            .fetch(&mut [0; 10], 0, Ask::default());
+        fetched.unwrap();
     }
 }

@@ -260,7 +260,7 @@ pub use verimount_mirrors::{MirrorStats, PlaceStats};
 pub use verimount_models::{Claim as ModelClaim, Key as ModelKey};
 pub use verimount_names::{one_line, printable, printable_json};
 pub use verimount_serve::Pin;
-pub use verimount_source::{ReadAt, ReadError};
+pub use verimount_source::{Fetch, ReadAt, ReadError};
 pub use verimount_tree::{FileType, Timestamp};
 pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey, SecretKey};
 

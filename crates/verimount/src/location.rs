@@ -8,7 +8,7 @@ use std::{
 };
 
 use verimount_names::printable;
-use verimount_source::{FileSource, ReadAt};
+use verimount_source::{Fetch, FileSource};
 use verimount_tree::StoredFile;
 
 use crate::{
@@ -47,14 +47,14 @@ pub(crate) enum Kind {
     Far(FarLocation),
     Source {
         name: OsString,
-        content: Arc<dyn ReadAt>,
+        content: Arc<dyn Fetch>,
         is_slow: bool,
     },
 }
 
 impl Location {
-    /// A source of one's own. `name` is what it is called, in messages and as a mounted file.
-    pub fn source(name: impl Into<OsString>, content: impl ReadAt + 'static) -> Self {
+    /// A source of one's own, such as a [`ReadAt`](crate::ReadAt). `name` is what it is called, in messages and as a mounted file.
+    pub fn source(name: impl Into<OsString>, content: impl Fetch + 'static) -> Self {
         Self(Kind::Source {
             name: name.into(),
             content: Arc::new(content),
@@ -64,7 +64,7 @@ impl Location {
 
     /// A source of one's own that takes long to read, such as one on another machine: what is read of it is kept in the
     /// cache, if there is one. `name` is what it is called, in messages and as a mounted file.
-    pub fn slow_source(name: impl Into<OsString>, content: impl ReadAt + 'static) -> Self {
+    pub fn slow_source(name: impl Into<OsString>, content: impl Fetch + 'static) -> Self {
         Self(Kind::Source {
             name: name.into(),
             content: Arc::new(content),
@@ -166,7 +166,7 @@ impl Location {
     }
 
     /// Opens it for reading, with the attributes of its file.
-    pub(crate) fn open(&self, access: &Access) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+    pub(crate) fn open(&self, access: &Access) -> Result<(Arc<dyn Fetch>, StoredFile), Error> {
         match &self.0 {
             Kind::Path(path) => {
                 let file = open_file(path)?;

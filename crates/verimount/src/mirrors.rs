@@ -8,7 +8,7 @@ use std::{
 
 use verimount_mirrors::{Mirrors, PlaceKind};
 use verimount_serve::{Origin, OriginStatus};
-use verimount_source::ReadAt;
+use verimount_source::{Ask, Fetch};
 use verimount_sync::Mutex;
 use verimount_tree::StoredFile;
 use verimount_verity::{Seal, VerifiedReader, VerifyOptions};
@@ -72,10 +72,8 @@ impl MirroredContent {
     /// Whether others can open the first place now, too: it was repaired, or can be reached again.
     fn opens_now(&self) -> bool {
         let opens = || {
-            self.first
-                .data_unverified()
-                .read_exact_at(&mut [0], 0)
-                .is_ok()
+            let data = self.first.data_unverified();
+            data.fetch(&mut [0], 0, Ask::default()).is_ok()
         };
         self.repairs && opens() && self.first_place.end_is_repaired() != Some(false)
     }
@@ -90,8 +88,8 @@ impl MirroredContent {
 }
 
 /// Opens what is accepted at `place`, or else at the first mirror that has it. Further places are opened when they are
-/// needed.
-pub(crate) fn open_mirrored(
+/// needed. What takes long to read is read through its copies in the cache, if there is one.
+pub(crate) fn open_places(
     place: Place,
     accepted: Accepted,
     options: &OpenOptions,
@@ -120,24 +118,20 @@ pub(crate) fn open_mirrored(
         },
         None => find(&places, &accepted)?,
     };
-    let mirrors = mirrors_of(&places, options);
-    for number in 0..found.place.unwrap_or(0) {
-        match &found.errors[number] {
-            Some(error) => mirrors.could_not_open(number, error),
-            None => mirrors.could_not_open(number, &"it takes long"),
-        }
-    }
     let origin = origin_of_all(&places, &accepted);
     let origin = origin.map(|origin| origin.if_found(found.place == Some(0)));
+    // Only what was pinned, or is in several places, is read on when it is stored in another way.
+    let is_read_on = !matches!(accepted, Accepted::OwnSeal) || places.len() > 1;
     let accepted = accepted.only(&found.seal);
-    let first_place = places[0].clone();
-    let copies = places.into_iter().enumerate().map(|(number, place)| {
+    let copies = places.iter().enumerate().map(|(number, place)| {
         let is_kept = !keeps_all && place.is_slow();
-        let (accepted, seal) = (accepted.clone(), found.seal.clone());
-        let seal = if found.place == Some(number) {
+        let (place, accepted, seal) = (place.clone(), accepted.clone(), found.seal.clone());
+        let seal = if found.place != Some(number) {
+            Lazy::closed(place, accepted, seal)
+        } else if is_read_on {
             Lazy::open(place, accepted, seal)
         } else {
-            Lazy::closed(place, accepted, seal)
+            seal
         };
         if is_kept {
             // Nothing is taken from other content: finding it takes reads of the tree, which would not fail as soon as those of
@@ -148,7 +142,40 @@ pub(crate) fn open_mirrored(
         }
     });
     let copies: Vec<Seal> = copies.collect();
-    let part = |what, choose: fn(&Seal) -> &Arc<dyn ReadAt>| -> Arc<dyn ReadAt> {
+    let stored = found.stored;
+    let (seal, mirrored) = match &*copies {
+        [only] => (only.clone(), None),
+        _ => {
+            let (seal, mirrored) = mirrored(&places, &copies, found, options);
+            (seal, Some(mirrored))
+        }
+    };
+    Ok(Opened {
+        seal: if keeps_all {
+            keep(seal, origin, access)
+        } else {
+            seal
+        },
+        stored,
+        mirrored,
+    })
+}
+
+/// The seal that was found, read from all places, each of which has a copy.
+fn mirrored(
+    places: &[Arc<Place>],
+    copies: &[Seal],
+    found: Found,
+    options: &OpenOptions,
+) -> (Seal, MirroredContent) {
+    let mirrors = mirrors_of(places, options);
+    for number in 0..found.place.unwrap_or(0) {
+        match &found.errors[number] {
+            Some(error) => mirrors.could_not_open(number, error),
+            None => mirrors.could_not_open(number, &"it takes long"),
+        }
+    }
+    let part = |what, choose: fn(&Seal) -> &Arc<dyn Fetch>| -> Arc<dyn Fetch> {
         let copies = copies.iter().map(|copy| choose(copy).clone());
         Arc::new(mirrors.part(what, copies.collect()))
     };
@@ -156,22 +183,14 @@ pub(crate) fn open_mirrored(
         part("data", Seal::data_unverified),
         part("tree", Seal::tree_unverified),
     );
-    let seal = found.seal.with_sources(data, tree);
-    Ok(Opened {
-        seal: if keeps_all {
-            keep(seal, origin, access)
-        } else {
-            seal
-        },
-        stored: found.stored,
-        mirrored: Some(MirroredContent {
-            first: copies[0].clone(),
-            first_place,
-            first_error: Arc::new(Mutex::new(found.errors.into_iter().next().flatten())),
-            repairs: options.repair,
-            mirrors,
-        }),
-    })
+    let mirrored = MirroredContent {
+        first: copies[0].clone(),
+        first_place: places[0].clone(),
+        first_error: Arc::new(Mutex::new(found.errors.into_iter().next().flatten())),
+        repairs: options.repair,
+        mirrors,
+    };
+    (found.seal.with_sources(data, tree), mirrored)
 }
 
 /// Where content comes from that comes from any of these places: as from the first, unless what a further one has on another
@@ -184,6 +203,15 @@ fn origin_of_all(places: &[Arc<Place>], accepted: &Accepted) -> Option<ContentOr
 
 /// Finds a place that has what is accepted: the first, unless it takes long and another one has it sooner.
 fn find(places: &[Arc<Place>], accepted: &Accepted) -> Result<Found, Error> {
+    if let [only] = places {
+        let (seal, stored) = accepted.found_at(only)?;
+        return Ok(Found {
+            place: Some(0),
+            seal,
+            stored,
+            errors: Vec::new(),
+        });
+    }
     let (sender, found) = mpsc::channel();
     let mut errors: Vec<Option<Error>> = places.iter().map(|_| None).collect();
     let mut to_ask = places.iter().enumerate();
@@ -245,12 +273,8 @@ fn ask(number: usize, place: &Arc<Place>, accepted: &Accepted, found: mpsc::Send
     let is_slow = place.is_slow();
     let (place, accepted) = (place.clone(), accepted.clone());
     let ask = move || {
-        let opened = place.content().and_then(|(source, stored)| {
-            let seal = accepted.find(&place, source)?;
-            Ok((seal, stored))
-        });
         // Another place was sooner, if nobody waits for it.
-        let _ = found.send((number, opened));
+        let _ = found.send((number, accepted.found_at(&place)));
     };
     if is_slow {
         drop(thread::spawn(ask));

@@ -7,11 +7,11 @@ use verimount_verity::{Checked, Identity, Seal, VerifyOptions};
 use crate::{
     Content, Error, Location, OpenOptions, Unshared,
     accepted::{Accepted, reader},
-    far::{open_slow, releases},
+    far::releases,
     fault::Fault,
     image_format,
     like::{Like, old::Olds},
-    mirrors::{MirroredContent, open_mirrored},
+    mirrors::{MirroredContent, open_places},
     place::Place,
     trust::Trust,
 };
@@ -148,16 +148,10 @@ pub(crate) struct Opened {
 }
 
 fn open_seal(place: Place, accepted: Accepted, options: &OpenOptions) -> Result<Opened, Error> {
-    if !options.mirrors.is_empty() {
-        return open_mirrored(place, accepted, options);
+    if place.is_slow() || !options.mirrors.is_empty() {
+        return open_places(place, accepted, options);
     }
-    let (seal, stored) = if place.is_slow() {
-        let seal = open_slow(place, accepted, &options.access)?;
-        (seal, StoredFile::default())
-    } else {
-        let (source, stored) = place.content()?;
-        (accepted.find(&place, source)?, stored)
-    };
+    let (seal, stored) = accepted.found_at(&place)?;
     Ok(Opened {
         seal,
         stored,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use verimount_names::printable;
-use verimount_source::{MendableFile, ReadAt};
+use verimount_source::{Fetch, MendableFile};
 use verimount_tree::StoredFile;
 
 use crate::{
@@ -167,12 +167,12 @@ impl Place {
     }
 
     /// Opens the content's file, with its attributes.
-    pub(crate) fn content(&self) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+    pub(crate) fn content(&self) -> Result<(Arc<dyn Fetch>, StoredFile), Error> {
         self.open(&self.location)
     }
 
     /// Opens another file that belongs to the content.
-    pub(crate) fn file(&self, location: &Location) -> Result<Arc<dyn ReadAt>, Error> {
+    pub(crate) fn file(&self, location: &Location) -> Result<Arc<dyn Fetch>, Error> {
         Ok(self.open(location)?.0)
     }
 
@@ -180,11 +180,11 @@ impl Place {
     pub(crate) fn existing_file(
         &self,
         location: &Location,
-    ) -> Result<Option<Arc<dyn ReadAt>>, Error> {
+    ) -> Result<Option<Arc<dyn Fetch>>, Error> {
         location.if_existing(|| self.file(location))
     }
 
-    fn open(&self, location: &Location) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+    fn open(&self, location: &Location) -> Result<(Arc<dyn Fetch>, StoredFile), Error> {
         if let (Kind::Far(far), Some((_, manifest))) = (&location.0, self.manifest()?)
             && let Some(layer) = far.open_layer(manifest)?
         {
@@ -203,7 +203,7 @@ impl Place {
 }
 
 /// Opens a file for reading and, if possible, to replace what is wrong in it.
-fn open_mendable(path: &Path) -> Result<(Arc<dyn ReadAt>, StoredFile), Error> {
+fn open_mendable(path: &Path) -> Result<(Arc<dyn Fetch>, StoredFile), Error> {
     match MendableFile::open(path) {
         Ok(file) => {
             let stored = attributes(path, file.source())?;

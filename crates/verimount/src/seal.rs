@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::fs::OFlags;
-use verimount_source::{FileSource, ReadAt};
+use verimount_source::{Fetch, FileSource, ReadAt, Unchecked};
 use verimount_verity::{
     Descriptor, Error as VerityError, FileDigest, Identity, SealLayout, Sealed, TreeParams,
     append_seal, build_tree,
@@ -183,11 +183,17 @@ where
     let location = location.try_into()?;
     let (source, _) = location.open(&Access::default())?;
     let mut watch = options.watcher.watch();
-    let mut progress = step(&mut watch, Step::Hash, source.size());
+    let mut progress = step(&mut watch, Step::Hash, source.length());
     let params = &options.params;
-    build_tree(&source, params, all_processors(), &mut (), &mut progress)
-        .map(|descriptor| descriptor.file_digest())
-        .map_err(|error| Error::seal(location, error))
+    build_tree(
+        &Unchecked(&*source),
+        params,
+        all_processors(),
+        &mut (),
+        &mut progress,
+    )
+    .map(|descriptor| descriptor.file_digest())
+    .map_err(|error| Error::seal(location, error))
 }
 
 fn beside(file: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result<NewSeal, Error> {
@@ -250,7 +256,7 @@ fn make(
     options: &SealOptions,
     watch: &mut Watch<'_>,
 ) -> Result<NewSeal, Error> {
-    let mut progress = step(watch, Step::Seal, source.size());
+    let mut progress = step(watch, Step::Seal, source.length());
     match &options.model_signature {
         None => make_of(path, source, file, options, &mut progress),
         Some(signature) => seal_checked(

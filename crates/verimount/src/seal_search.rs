@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use verimount_source::ReadAt;
+use verimount_source::{Fetch, ReadAt, Unchecked};
 use verimount_verity::{Corruption, Error as VerityError, Sealed, dm_verity::HashArea};
 
 use crate::{Error, Location, fault::Fault, image_format, layer_note::LayerNote, place::Place};
 
 /// Finds the seal of a file; fails if there is none.
-pub(crate) fn find_seal(place: &Place, source: Arc<dyn ReadAt>) -> Result<Sealed, Error> {
+pub(crate) fn find_seal(place: &Place, source: Arc<dyn Fetch>) -> Result<Sealed, Error> {
     let sealed = look_for_seal(place, source.clone())?;
-    sealed.ok_or_else(|| not_sealed(place.location(), &*source))
+    sealed.ok_or_else(|| not_sealed(place.location(), &Unchecked(&*source)))
 }
 
 /// The error for a file without a seal.
@@ -29,7 +29,7 @@ pub(crate) fn not_sealed(location: &Location, source: &dyn ReadAt) -> Error {
 /// else in `FILE.verity`.
 pub(crate) fn look_for_seal(
     place: &Place,
-    source: Arc<dyn ReadAt>,
+    source: Arc<dyn Fetch>,
 ) -> Result<Option<Sealed>, Error> {
     let location = place.location();
     let open = |sidecar: &Location, seal| open_sidecar(location, source.clone(), sidecar, seal);
@@ -50,9 +50,9 @@ pub(crate) fn look_for_seal(
 
 fn open_sidecar(
     location: &Location,
-    data: Arc<dyn ReadAt>,
+    data: Arc<dyn Fetch>,
     sidecar: &Location,
-    seal: Arc<dyn ReadAt>,
+    seal: Arc<dyn Fetch>,
 ) -> Result<Sealed, Error> {
     let at = sidecar.clone();
     Sealed::open_sidecar(data.clone(), seal.clone()).map_err(|error| match error {
@@ -72,7 +72,7 @@ fn open_sidecar(
 
 /// Finds the hash area: in the file itself if only its offset is given, else in the given sidecar or
 /// in `FILE.verity`, else where `FILE.dmverity` says.
-pub(crate) fn find_hash_area(place: &Place, source: Arc<dyn ReadAt>) -> Result<HashArea, Error> {
+pub(crate) fn find_hash_area(place: &Place, source: Arc<dyn Fetch>) -> Result<HashArea, Error> {
     let location = place.location();
     let (sidecar, offset) = place.hash_area()?;
     let Some(sidecar) = sidecar else {

@@ -1,6 +1,6 @@
-use std::{num::NonZeroUsize, ops::Range, sync::Arc};
+use std::{num::NonZeroUsize, sync::Arc};
 
-use verimount_source::{ChunkCache, ReadAhead, ReadAt, ReadError, Scratch};
+use verimount_source::{ChunkCache, Fetch, ReadAhead, ReadAt, ReadError, Scratch, Unchecked};
 
 use crate::VerifiedReader;
 
@@ -29,8 +29,8 @@ pub struct Checked(Arc<dyn ReadAt>);
 
 impl Checked {
     /// What is read as it is stored. This is the only door for it, as the option `--unverified` is for users.
-    pub fn unverified(source: Arc<dyn ReadAt>) -> Self {
-        Self(source)
+    pub fn unverified(source: Arc<dyn Fetch>) -> Self {
+        Self(Arc::new(Unverified(source)))
     }
 
     /// Announces to the source what sequential readers will reach.
@@ -70,10 +70,6 @@ impl ReadAt for Checked {
         self.0.read_borrowed(scratch, offset, len)
     }
 
-    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
-        self.0.stream(range, take)
-    }
-
     fn will_need(&self, offset: u64, len: u64) {
         self.0.will_need(offset, len);
     }
@@ -84,5 +80,32 @@ impl ReadAt for Checked {
 
     fn will_stop(&self, offset: u64) {
         self.0.will_stop(offset);
+    }
+}
+
+/// What somebody has decided not to verify.
+struct Unverified(Arc<dyn Fetch>);
+
+impl Unverified {
+    fn bytes(&self) -> Unchecked<'_> {
+        Unchecked(&*self.0)
+    }
+}
+
+impl ReadAt for Unverified {
+    fn size(&self) -> u64 {
+        self.bytes().size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        self.bytes().read_exact_at(buf, offset)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.bytes().will_need(offset, len);
+    }
+
+    fn will_reach(&self, offset: u64, len: u64) {
+        self.bytes().will_reach(offset, len);
     }
 }

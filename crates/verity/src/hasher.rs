@@ -1,7 +1,7 @@
 use std::sync::OnceLock;
 
 use sha2::{Digest as _, Sha256, Sha512};
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{Ask, Fetch, Given, ReadError};
 
 use crate::{Digest, HashAlgorithm, TreeGeometry, params::Hashing};
 
@@ -83,20 +83,22 @@ impl BlockHasher {
     }
 }
 
-/// The digest of the topmost block of a stored tree: the root hash, if it is unchanged. `None` without a tree, as data of a
+/// The digest of the topmost block of a stored tree, which is the root hash if it is unchanged, and who gave it. `None` without a tree, as data of a
 /// single block has none.
 pub(crate) fn topmost_digest(
-    tree: &dyn ReadAt,
+    tree: &dyn Fetch,
     hashing: &Hashing,
     geometry: &TreeGeometry,
-) -> Result<Option<Digest>, ReadError> {
+    ask: Ask<'_>,
+) -> Result<Option<(Digest, Given)>, ReadError> {
     if geometry.levels() == 0 {
         return Ok(None);
     }
     let hasher = hashing.tree_hasher();
     let mut topmost = vec![0; hasher.block_size()];
-    tree.read_exact_at(&mut topmost, 0)?;
-    Ok(Some(hasher.digest(&hasher.hash_run(&topmost))))
+    let given = tree.fetch(&mut topmost, 0, ask)?;
+    let digest = hasher.digest(&hasher.hash_run(&topmost));
+    Ok(Some((digest, given)))
 }
 
 /// The hash of a descriptor: unsalted, of any length.

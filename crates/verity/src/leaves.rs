@@ -1,6 +1,6 @@
 use std::{fmt, ops::Range, sync::Arc};
 
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{Fetch, ReadAt, ReadError, Unchecked};
 
 use crate::{HashAlgorithm, TreeGeometry, params::Hashing};
 
@@ -44,7 +44,7 @@ impl LeafFunction {
 /// either.
 #[derive(Clone)]
 pub struct Leaves {
-    tree: Arc<dyn ReadAt>,
+    tree: Arc<dyn Fetch>,
     function: LeafFunction,
     /// Where the first digest is in the tree. The others follow without a gap, as their size divides that of blocks.
     start: u64,
@@ -52,7 +52,7 @@ pub struct Leaves {
 }
 
 impl Leaves {
-    pub(crate) fn new(tree: Arc<dyn ReadAt>, hashing: Hashing, geometry: &TreeGeometry) -> Self {
+    pub(crate) fn new(tree: Arc<dyn Fetch>, hashing: Hashing, geometry: &TreeGeometry) -> Self {
         let (start, count) = match geometry.levels() {
             0 => (0, 0),
             _ => (geometry.node_offset(0, 0), geometry.data_blocks()),
@@ -91,7 +91,7 @@ impl Leaves {
         }
         let mut digests = vec![0; count as usize * size];
         let offset = self.start + blocks.start * size as u64;
-        self.tree.read_exact_at(&mut digests, offset)?;
+        Unchecked(&*self.tree).read_exact_at(&mut digests, offset)?;
         Ok(digests)
     }
 }

@@ -21,6 +21,7 @@ mod digest;
 pub mod dm_verity;
 mod error;
 mod file_sink;
+mod further;
 mod geometry;
 mod hasher;
 mod leaves;

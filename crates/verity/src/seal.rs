@@ -1,9 +1,10 @@
 use std::{fmt, sync::Arc};
 
-use verimount_source::ReadAt;
+use verimount_source::{Ask, Fetch, Given};
 
 use crate::{
-    Digest, Error, Identity, Leaves, TreeGeometry, hasher::topmost_digest, params::Hashing,
+    Digest, Error, Identity, Leaves, TreeGeometry, further::Further, hasher::topmost_digest,
+    params::Hashing,
 };
 
 /// A seal that was accepted, of either format: data and the Merkle tree over it as they are stored, and the digest that both
@@ -15,8 +16,8 @@ pub struct Seal {
     pub(crate) hashing: Hashing,
     pub(crate) geometry: TreeGeometry,
     pub(crate) head: Arc<[u8]>,
-    pub(crate) data: Arc<dyn ReadAt>,
-    pub(crate) tree: Arc<dyn ReadAt>,
+    pub(crate) data: Arc<dyn Fetch>,
+    pub(crate) tree: Arc<dyn Fetch>,
 }
 
 impl fmt::Debug for Seal {
@@ -50,12 +51,12 @@ impl Seal {
     }
 
     /// The stored data.
-    pub fn data_unverified(&self) -> &Arc<dyn ReadAt> {
+    pub fn data_unverified(&self) -> &Arc<dyn Fetch> {
         &self.data
     }
 
     /// The stored tree.
-    pub fn tree_unverified(&self) -> &Arc<dyn ReadAt> {
+    pub fn tree_unverified(&self) -> &Arc<dyn Fetch> {
         &self.tree
     }
 
@@ -66,7 +67,7 @@ impl Seal {
 
     /// This seal, whose data and tree are read from other sources of the same sizes.
     #[must_use]
-    pub fn with_sources(self, data: Arc<dyn ReadAt>, tree: Arc<dyn ReadAt>) -> Self {
+    pub fn with_sources(self, data: Arc<dyn Fetch>, tree: Arc<dyn Fetch>) -> Self {
         Self { data, tree, ..self }
     }
 
@@ -75,22 +76,21 @@ impl Seal {
         let Identity::RootHash(expected) = self.identity else {
             return Ok(());
         };
-        let topmost = || topmost_digest(&*self.tree, &self.hashing, &self.geometry);
-        let is_wrong = |actual: &Option<Digest>| actual.is_some_and(|actual| actual != expected);
-        let mut actual = topmost()?;
         let block_size = 1 << self.hashing.hash_block_log2;
-        for _ in 0..self.tree.copies() {
-            if !is_wrong(&actual) || !self.tree.distrust(0, block_size) {
-                break;
+        let (mut given, mut further) = (Given::default(), Further::default());
+        loop {
+            let ask = Ask::after(&given);
+            let topmost = topmost_digest(&*self.tree, &self.hashing, &self.geometry, ask)?;
+            let Some((actual, later)) = topmost.filter(|(actual, _)| *actual != expected) else {
+                return Ok(());
+            };
+            given.add(later);
+            if !further.is_worth_it(|| self.tree.distrust(0..block_size, &given)) {
+                return Err(Error::WrongRootHash {
+                    expected: Box::new(expected),
+                    actual: Box::new(actual),
+                });
             }
-            actual = topmost()?;
-        }
-        match actual {
-            Some(actual) if actual != expected => Err(Error::WrongRootHash {
-                expected: Box::new(expected),
-                actual: Box::new(actual),
-            }),
-            _ => Ok(()),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::{fmt, num::NonZeroUsize, sync::Arc};
 
-use verimount_source::{GrowingFile, ReadAt, Window};
+use verimount_source::{Fetch, GrowingFile, ReadAt, Unchecked, Window};
 
 use crate::{
     Corruption, DESCRIPTOR_SIZE, Descriptor, Error, FileDigest, Identity, MAX_SIGNATURE_SIZE,
@@ -76,8 +76,8 @@ pub struct Sealed {
     descriptor: Descriptor,
     layout: SealLayout,
     signature: Option<Vec<u8>>,
-    data: Arc<dyn ReadAt>,
-    tree: Arc<dyn ReadAt>,
+    data: Arc<dyn Fetch>,
+    tree: Arc<dyn Fetch>,
 }
 
 impl fmt::Debug for Sealed {
@@ -92,11 +92,11 @@ impl Sealed {
     /// # Errors
     /// [`Error::NotSealed`] if there is none, [`Error::Unfinished`] if sealing was interrupted,
     /// [`Error::Corrupt`] or [`Error::Unsupported`] if it cannot be used, [`Error::Source`].
-    pub fn open_appended(file: Arc<dyn ReadAt>) -> Result<Self, Error> {
+    pub fn open_appended(file: Arc<dyn Fetch>) -> Result<Self, Error> {
         let (end, size) = seal_end(&file)?;
-        let (descriptor, signature) = read_descriptor(&*end)?;
+        let (descriptor, signature) = read_descriptor(&Unchecked(&*end))?;
         let placement = check_length(&descriptor, SealLayout::Appended, &signature, size)?;
-        let data = Window::new(file.clone(), 0, descriptor.geometry().data_size())?;
+        let data = Window::fetched(file.clone(), 0, descriptor.geometry().data_size())?;
         Ok(Self {
             tree: tree_window(file, &descriptor, placement)?,
             data: Arc::new(data),
@@ -111,13 +111,13 @@ impl Sealed {
     /// # Errors
     /// As [`Self::open_appended`]; [`Error::Corrupt`] also if the sidecar is for data of another
     /// size.
-    pub fn open_sidecar(data: Arc<dyn ReadAt>, sidecar: Arc<dyn ReadAt>) -> Result<Self, Error> {
-        let (descriptor, signature) = read_descriptor(&*sidecar)?;
-        let size = sidecar.size();
+    pub fn open_sidecar(data: Arc<dyn Fetch>, sidecar: Arc<dyn Fetch>) -> Result<Self, Error> {
+        let (descriptor, signature) = read_descriptor(&Unchecked(&*sidecar))?;
+        let size = sidecar.length();
         let placement = check_length(&descriptor, SealLayout::Sidecar, &signature, size)?;
         let expected = descriptor.geometry().data_size();
-        if data.size() != expected {
-            let actual = data.size();
+        if data.length() != expected {
+            let actual = data.length();
             return Err(Corruption::DataSize { expected, actual }.into());
         }
         Ok(Self {
@@ -136,8 +136,8 @@ impl Sealed {
     /// [`Error::Corrupt`] or [`Error::Unsupported`] if it cannot be used.
     pub fn from_parts(
         head: &[u8],
-        data: Arc<dyn ReadAt>,
-        tree: Arc<dyn ReadAt>,
+        data: Arc<dyn Fetch>,
+        tree: Arc<dyn Fetch>,
     ) -> Result<Self, Error> {
         let (descriptor, signature_size) = Descriptor::parse(head)?;
         let signature = head.get(DESCRIPTOR_SIZE..).unwrap_or_default().to_vec();
@@ -156,11 +156,11 @@ impl Sealed {
 
     /// This seal as it is at the end of `file`, which is of the same content: only its size is looked at. `None` if
     /// that is another one.
-    pub fn appended_to(&self, file: Arc<dyn ReadAt>) -> Option<Self> {
+    pub fn appended_to(&self, file: Arc<dyn Fetch>) -> Option<Self> {
         let placement = self.placement(SealLayout::Appended)?;
         let size = self.descriptor.geometry().data_size();
-        let is_right = file.size() == placement.end;
-        let data = Window::new(file.clone(), 0, size)
+        let is_right = file.length() == placement.end;
+        let data = Window::fetched(file.clone(), 0, size)
             .ok()
             .filter(|_| is_right)?;
         Some(Self {
@@ -172,10 +172,10 @@ impl Sealed {
     }
 
     /// This seal as it is in a sidecar of `data`: only the sizes are looked at. `None` if they are others.
-    pub fn beside(&self, data: Arc<dyn ReadAt>, sidecar: Arc<dyn ReadAt>) -> Option<Self> {
+    pub fn beside(&self, data: Arc<dyn Fetch>, sidecar: Arc<dyn Fetch>) -> Option<Self> {
         let placement = self.placement(SealLayout::Sidecar)?;
         let sizes = (self.descriptor.geometry().data_size(), placement.end);
-        if (data.size(), sidecar.size()) != sizes {
+        if (data.length(), sidecar.length()) != sizes {
             return None;
         }
         Some(Self {
@@ -216,7 +216,7 @@ impl Sealed {
     }
 
     /// The stored data.
-    pub fn data_unverified(&self) -> &Arc<dyn ReadAt> {
+    pub fn data_unverified(&self) -> &Arc<dyn Fetch> {
         &self.data
     }
 
@@ -404,19 +404,19 @@ fn end_of_seal(
 
 /// A source that ends with the appended seal of `file`, and the length of the file with this seal:
 /// the file itself, unless its signature is being replaced.
-fn seal_end(file: &Arc<dyn ReadAt>) -> Result<(Arc<dyn ReadAt>, u64), Error> {
-    let signing = match Unfinished::read(&**file)? {
-        None => return Ok((file.clone(), file.size())),
+fn seal_end(file: &Arc<dyn Fetch>) -> Result<(Arc<dyn Fetch>, u64), Error> {
+    let signing = match Unfinished::read(&Unchecked(&**file))? {
+        None => return Ok((file.clone(), file.length())),
         Some(Unfinished::Sealing(begun)) => {
             let data_size = begun.data_size;
             return Err(Error::Unfinished { data_size });
         }
         Some(Unfinished::Signing(signing)) => signing,
     };
-    match (signing.new_end(&**file)?, signing.new_size()) {
+    match (signing.new_end(&Unchecked(&**file))?, signing.new_size()) {
         (Some(end), Some(size)) => Ok((Arc::new(end), size)),
         _ => {
-            let old = Window::new(file.clone(), 0, signing.old_size())?;
+            let old = Window::fetched(file.clone(), 0, signing.old_size())?;
             Ok((Arc::new(old), signing.old_size()))
         }
     }
@@ -474,10 +474,10 @@ fn check_length(
 }
 
 fn tree_window(
-    file: Arc<dyn ReadAt>,
+    file: Arc<dyn Fetch>,
     descriptor: &Descriptor,
     placement: Placement,
-) -> Result<Arc<dyn ReadAt>, Error> {
+) -> Result<Arc<dyn Fetch>, Error> {
     let size = descriptor.geometry().tree_size();
-    Ok(Arc::new(Window::new(file, placement.tree, size)?))
+    Ok(Arc::new(Window::fetched(file, placement.tree, size)?))
 }

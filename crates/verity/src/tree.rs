@@ -3,16 +3,18 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    mem,
     ops::{Range, RangeInclusive},
     sync::Arc,
 };
 
 use quick_cache::sync::Cache;
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{Ask, Fetch, Given, Hint, ReadError};
 use verimount_sync::{Condvar, Mutex};
 
 use crate::{
     Account, BlockKind, Digest, Mismatch, Releases, TreeGeometry, VerifyOptions,
+    further::Further,
     hasher::BlockHasher,
     params::Hashing,
     releases::{failure, suspect},
@@ -31,7 +33,7 @@ type Node = Arc<[u8]>;
 
 /// Reads and verifies the blocks of a stored tree.
 pub(crate) struct TreeReader {
-    source: Arc<dyn ReadAt>,
+    source: Arc<dyn Fetch>,
     account: Arc<Account>,
     releases: Option<Arc<dyn Releases>>,
     geometry: TreeGeometry,
@@ -55,25 +57,27 @@ pub(crate) enum Pending<'a> {
     /// All of it was in the cache.
     Ready(Vec<Node>),
     /// This reader fetches it.
-    Fetch(Fetch<'a>),
+    Fetch(InFlight<'a>),
     /// Another reader is fetching some of it.
     Wait(&'a TreeReader, RangeInclusive<u64>),
 }
 
 /// An in-flight fetch of blocks by one reader; others that need these blocks wait for it.
-pub(crate) struct Fetch<'a> {
+pub(crate) struct InFlight<'a> {
     tree: &'a TreeReader,
     needed: RangeInclusive<u64>,
     /// Verified blocks, from the cache or fetched.
     at_hand: HashMap<Key, Node>,
     /// Lowest level first.
     runs: Vec<Run>,
+    /// Who gave what was fetched.
+    given: Given,
     _claim: Claim<'a>,
 }
 
 impl TreeReader {
     pub(crate) fn new(
-        source: Arc<dyn ReadAt>,
+        source: Arc<dyn Fetch>,
         hashing: &Hashing,
         geometry: TreeGeometry,
         root: Digest,
@@ -106,7 +110,7 @@ impl TreeReader {
         if self.geometry.levels() > 0 {
             let blocks = self.window.min(self.geometry.level_blocks(0));
             let end = self.geometry.node_offset(0, blocks);
-            self.source.will_need(0, end);
+            self.source.hint(0..end, Hint::Need);
         }
     }
 
@@ -115,7 +119,7 @@ impl TreeReader {
     pub(crate) fn will_reach(&self, nodes: RangeInclusive<u64>) {
         for window in self.announce(nodes) {
             let (offset, len) = self.extent(0, &window);
-            self.source.will_need(offset, len as u64);
+            self.source.hint(offset..offset + len as u64, Hint::Need);
         }
     }
 
@@ -169,7 +173,7 @@ impl TreeReader {
             claims: &self.claims,
             nodes: wanted.clone(),
         };
-        Pending::Fetch(Fetch::new(self, needed, at_hand, wanted, claim))
+        Pending::Fetch(InFlight::new(self, needed, at_hand, wanted, claim))
     }
 
     /// Blocks of a level that are in the cache, and the smallest range that holds all others.
@@ -265,7 +269,7 @@ impl TreeReader {
         let (offset, len) = self.extent(level, &(index..=index));
         let mut block = vec![0; len];
         self.account.note_tree_request(len);
-        self.source.read_exact_at(&mut block, offset)?;
+        self.source.fetch(&mut block, offset, Ask::default())?;
         let actual = self.hasher.hash_run(&block);
         if actual != expected.as_bytes() {
             let mismatch = self.mismatch(key, expected.as_bytes(), &actual);
@@ -303,7 +307,7 @@ impl<'a> Pending<'a> {
     }
 }
 
-impl<'a> Fetch<'a> {
+impl<'a> InFlight<'a> {
     /// Plans to fetch `wanted` and all unverified blocks above, and gives the source a hint.
     fn new(
         tree: &'a TreeReader,
@@ -317,12 +321,14 @@ impl<'a> Fetch<'a> {
             needed,
             at_hand,
             runs: Vec::new(),
+            given: Given::default(),
             _claim: claim,
         };
         fetch.plan(wanted);
         for run in &fetch.runs {
             let (offset, len) = tree.extent(run.level, &run.nodes);
-            tree.source.will_need(offset, len as u64);
+            let range = offset..offset + len as u64;
+            tree.source.hint(range, Hint::Need);
         }
         fetch
     }
@@ -375,9 +381,9 @@ impl<'a> Fetch<'a> {
             }
         };
         // A wrong block can hide that those below it are wrong, too.
-        let mut distrusted = HashMap::new();
+        let mut further = HashMap::new();
         let releases = self.tree.releases.as_ref();
-        while self.distrust(&bad, &mut distrusted) {
+        while self.distrust(&bad, &mut further) {
             suspect(releases, bad.into_values().collect());
             self.plan(self.needed.clone());
             bad = self.fetch()?;
@@ -389,19 +395,14 @@ impl<'a> Fetch<'a> {
         Err(failure(releases, wrong))
     }
 
-    /// Tells the source of blocks that do not match, of each as often as it has further copies; whether it may return
-    /// others for some. `told` says how often it was told.
-    fn distrust(&self, bad: &HashMap<Key, Mismatch>, told: &mut HashMap<Key, u32>) -> bool {
-        let source = &self.tree.source;
+    /// Tells the source of blocks that do not match, of each as long as it may give others; whether it may for some.
+    fn distrust(&self, bad: &HashMap<Key, Mismatch>, further: &mut HashMap<Key, Further>) -> bool {
         let block_size = self.tree.hasher.block_size() as u64;
-        let copies = source.copies();
         let mut is_any = false;
         for (key, mismatch) in bad {
-            let told = told.entry(*key).or_default();
-            if *told < copies {
-                *told += 1;
-                is_any |= source.distrust(mismatch.offset, block_size);
-            }
+            let further = further.entry(*key).or_default();
+            let block = mismatch.offset..mismatch.offset + block_size;
+            is_any |= further.is_worth_it(|| self.tree.source.distrust(block, &self.given));
         }
         is_any
     }
@@ -409,7 +410,7 @@ impl<'a> Fetch<'a> {
     /// Reads and verifies all runs, the topmost first; returns the blocks that do not match.
     fn fetch(&mut self) -> Result<HashMap<Key, Mismatch>, ReadError> {
         let mut bad = HashMap::new();
-        for run in std::mem::take(&mut self.runs).into_iter().rev() {
+        for run in mem::take(&mut self.runs).into_iter().rev() {
             self.fetch_run(&run, &mut bad)?;
         }
         Ok(bad)
@@ -420,7 +421,9 @@ impl<'a> Fetch<'a> {
         let (offset, len) = tree.extent(run.level, &run.nodes);
         let mut blocks = vec![0; len];
         tree.account.note_tree_request(len);
-        tree.source.read_exact_at(&mut blocks, offset)?;
+        let ask = Ask::after(&self.given);
+        let given = tree.source.fetch(&mut blocks, offset, ask)?;
+        self.given.add(given);
         let digests = tree.hasher.hash_run(&blocks);
         let block_size = tree.hasher.block_size();
         let digest_size = tree.hasher.algorithm().digest_size();
@@ -438,7 +441,7 @@ impl<'a> Fetch<'a> {
             if expected == actual {
                 // Whether anything is mended there does not matter to the reader.
                 let at = tree.geometry.node_offset(run.level, index);
-                let _ = tree.source.mend(at, block);
+                let _ = tree.source.mend(block, at);
                 let node = Node::from(block);
                 tree.verified.insert(key, node.clone());
                 self.at_hand.insert(key, node);

@@ -3,11 +3,12 @@ use std::{
     sync::Arc,
 };
 
-use verimount_source::{ReadAt, ReadError, Scratch, check_range};
+use verimount_source::{Ask, Fetch, Given, Hint, ReadAt, ReadError, Scratch, check_range};
 
 use crate::{
     Account, BlockKind, Digest, Error, Identity, LeafFunction, Mismatch, Releases, Seal,
     TreeGeometry, TreeReadahead, VerifyStats,
+    further::Further,
     hasher::BlockHasher,
     releases::{failure, suspect},
     tree::TreeReader,
@@ -60,13 +61,13 @@ struct BadBlocks {
 /// The data of a sealed file. Every byte it returns was hashed in the buffer in which it is
 /// returned, and matched the tree.
 ///
-/// Blocks that do not match are [distrusted](ReadAt::distrust) and, as long as the source may then return others, read
-/// again. A source that has wrong copies is told the [right bytes](ReadAt::mend).
+/// Blocks that do not match are [distrusted](Fetch::distrust) and, as long as the source may then give others, fetched
+/// again. A source that has wrong copies is told the [right bytes](Fetch::mend).
 ///
 /// It reads whole blocks of the tree's block size; [`ReadAt::read_borrowed`] returns them without
 /// copying.
 pub struct VerifiedReader {
-    data: Arc<dyn ReadAt>,
+    data: Arc<dyn Fetch>,
     tree: TreeReader,
     geometry: TreeGeometry,
     root: Digest,
@@ -189,8 +190,9 @@ impl VerifiedReader {
         let last = first + blocks - 1;
         let geometry = &self.geometry;
         if geometry.levels() == 0 {
-            self.read_hashed(buf, digests, first)?;
-            self.check(buf, digests, first, &Expected::Root(self.root.as_bytes()))?;
+            let given = self.read_hashed(buf, digests, first, Ask::default())?;
+            let expected = Expected::Root(self.root.as_bytes());
+            self.check(buf, digests, first, &expected, given)?;
         } else {
             let leaves = geometry.parent(first).0..=geometry.parent(last).0;
             self.read_against(buf, digests, first, leaves)?;
@@ -209,56 +211,64 @@ impl VerifiedReader {
         leaves: RangeInclusive<u64>,
     ) -> Result<(), ReadError> {
         let pending = self.tree.request(leaves);
-        self.read_hashed(buf, digests, first)?;
+        let given = self.read_hashed(buf, digests, first, Ask::default())?;
         let nodes = pending.complete()?;
-        self.check(buf, digests, first, &Expected::Leaves(&nodes))
+        self.check(buf, digests, first, &Expected::Leaves(&nodes), given)
     }
 
-    /// Checks the digests of blocks in `buf`. Those that do not match are read again, as long as the source may return
-    /// others.
+    /// Checks the digests of blocks in `buf`, which were `given`. Those that do not match are read again, as long as the source
+    /// may give others.
     fn check(
         &self,
         buf: &mut [u8],
         digests: &mut [u8],
         first: u64,
         expected: &Expected<'_>,
+        mut given: Given,
     ) -> Result<(), ReadError> {
         let block_size = self.block_size();
         let digest_size = self.hasher.algorithm().digest_size();
         let part = |run: &Range<u64>, size: usize| {
             (run.start - first) as usize * size..(run.end - first) as usize * size
         };
-        let mut further: Option<u32> = None;
+        let mut further = Further::default();
         while let Err(bad) = self.compare(first, digests, expected) {
-            let left = further.unwrap_or_else(|| self.data.copies());
-            if left == 0 || !self.distrust(&bad.runs) {
+            if !further.is_worth_it(|| self.distrust(&bad.runs, &given)) {
                 return Err(failure(self.releases.as_ref(), bad.mismatches));
             }
             suspect(self.releases.as_ref(), bad.mismatches);
-            further = Some(left - 1);
             for run in &bad.runs {
                 let again = &mut digests[part(run, digest_size)];
-                self.read_hashed(&mut buf[part(run, block_size)], again, run.start)?;
+                let buf = &mut buf[part(run, block_size)];
+                let ask = Ask::after(&given);
+                given.add(self.read_hashed(buf, again, run.start, ask)?);
             }
         }
         let offset = first * block_size as u64;
         let stored = (self.size() - offset).min(buf.len() as u64) as usize;
         // Whether anything is mended there does not matter to the reader.
-        let _ = self.data.mend(offset, &buf[..stored]);
+        let _ = self.data.mend(&buf[..stored], offset);
         Ok(())
     }
 
-    /// Tells the source of all blocks that do not match; whether it may return others for some.
-    fn distrust(&self, runs: &[Range<u64>]) -> bool {
+    /// Tells the source of all blocks that do not match; how often it may give others for some.
+    fn distrust(&self, runs: &[Range<u64>], given: &Given) -> u32 {
         let block_size = self.block_size() as u64;
-        runs.iter().fold(false, |may_change, run| {
-            let (offset, blocks) = (run.start * block_size, run.end - run.start);
-            self.data.distrust(offset, blocks * block_size) | may_change
-        })
+        let bytes = runs
+            .iter()
+            .map(|run| run.start * block_size..run.end * block_size);
+        let further = bytes.map(|bytes| self.data.distrust(bytes, given));
+        further.max().unwrap_or(0)
     }
 
-    /// Reads the blocks from `first` on into `buf` and hashes them there.
-    fn read_hashed(&self, buf: &mut [u8], digests: &mut [u8], first: u64) -> Result<(), ReadError> {
+    /// Reads the blocks from `first` on into `buf` and hashes them there. Returns who gave them.
+    fn read_hashed(
+        &self,
+        buf: &mut [u8],
+        digests: &mut [u8],
+        first: u64,
+        ask: Ask<'_>,
+    ) -> Result<Given, ReadError> {
         let offset = first * self.block_size() as u64;
         let stored = (self.size() - offset).min(buf.len() as u64) as usize;
         let (data, beyond) = buf.split_at_mut(stored);
@@ -267,10 +277,10 @@ impl VerifiedReader {
             "only the last block is short"
         );
         self.account.note_data_request();
-        self.data.read_exact_at(data, offset)?;
+        let given = self.data.fetch(data, offset, ask)?;
         beyond.fill(0);
         self.hasher.hash_into(buf, digests);
-        Ok(())
+        Ok(given)
     }
 
     /// Compares the digests of the blocks from `first` on with the expected ones.
@@ -385,7 +395,8 @@ impl ReadAt for VerifiedReader {
     }
 
     fn will_need(&self, offset: u64, len: u64) {
-        self.data.will_need(offset, len);
+        let range = offset..offset.saturating_add(len);
+        self.data.hint(range, Hint::Need);
     }
 
     fn will_reach(&self, offset: u64, len: u64) {
@@ -396,6 +407,7 @@ impl ReadAt for VerifiedReader {
             self.tree
                 .will_reach(parent(blocks.start)..=parent(blocks.end - 1));
         }
-        self.data.will_reach(offset, len);
+        let range = offset..offset.saturating_add(len);
+        self.data.hint(range, Hint::Reach);
     }
 }

@@ -104,7 +104,7 @@ fn an_interrupted_append_is_recognised() {
 }
 
 fn is_unfinished(state: &[u8], size: usize) {
-    let found: Arc<dyn ReadAt> = Arc::new(state.to_vec());
+    let found = Arc::new(state.to_vec());
     let area = dm_verity::HashArea::open_appended(found.clone(), size as u64).err();
     let sealed = Sealed::open_appended(found).err();
     for error in [area, sealed] {

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{ReadAt, ReadError, Unchecked};
 use verimount_testkit::{Doubtful, Flipped, go_on, noise};
 use verimount_verity::{
     BlockKind, BlockSize, Mismatch, Releases, Seal, SealLayout, Sealed, TreeParams, Trust,
@@ -39,7 +39,8 @@ fn sealed(seed: u64) -> (Seal, Arc<Vec<u8>>, Arc<Vec<u8>>) {
     let sealed = Sealed::open_sidecar(data.clone(), sidecar).unwrap();
     let seal = sealed.accepted_by(&Trust::Unpinned).unwrap();
     let mut tree = vec![0; seal.geometry().tree_size() as usize];
-    seal.tree_unverified().read_exact_at(&mut tree, 0).unwrap();
+    let stored = Unchecked(&**seal.tree_unverified());
+    stored.read_exact_at(&mut tree, 0).unwrap();
     (seal, data, Arc::new(tree))
 }
 

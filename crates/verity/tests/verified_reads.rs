@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use verimount_source::{Counting, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
+use verimount_source::{Counting, Fetch, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, Watched, WatchedEvent, all_or_some, cases, go_on, noise};
 use verimount_verity::{
     BadReason, BlockKind, BlockSize, Error, FileDigest, HashAlgorithm, Mismatch, Salt, SealLayout,
@@ -61,7 +61,7 @@ fn all_bytes(file: File) -> Vec<u8> {
     bytes
 }
 
-fn reader(source: Arc<dyn ReadAt>, options: VerifyOptions) -> VerifiedReader {
+fn reader(source: Arc<dyn Fetch>, options: VerifyOptions) -> VerifiedReader {
     reader_of(&Sealed::open_appended(source).unwrap(), options)
 }
 

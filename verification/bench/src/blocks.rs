@@ -43,10 +43,6 @@ impl<S: ReadAt> ReadAt for Blocks<S> {
     fn will_reach(&self, offset: u64, len: u64) {
         self.inner.will_reach(offset, len);
     }
-
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        self.inner.distrust(offset, len)
-    }
 }
 
 #[cfg(test)]

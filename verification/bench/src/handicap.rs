@@ -16,7 +16,7 @@ use verimount_integrity::{CommitTimer, Devices, Mode, OpenOptions, Volume};
 use verimount_mount::{EndSignals, MountOptions, Mountable, attach};
 use verimount_romfs::{Error as RomfsError, RomfsTree};
 use verimount_serve::{Disk, DiskAccess, ImageFs, Served, VerifiedTree, VolumeFs};
-use verimount_source::{Counting, FileSource, FileStorage, ReadAt};
+use verimount_source::{Counting, Fetch, FileSource, FileStorage};
 use verimount_tree::{SingleFile, StoredFile};
 use verimount_verity::{
     Checked, FileDigest, Sealed, TreeReadahead, Trust, VerifiedReader, VerifyOptions,
@@ -123,7 +123,7 @@ impl Handicapped {
 
 /// The seal at the end of a file or beside it.
 fn open_sealed(source: &Path, block_size: Option<NonZeroU32>) -> Result<Sealed> {
-    let open = |path: &Path| -> Result<Arc<dyn ReadAt>> {
+    let open = |path: &Path| -> Result<Arc<dyn Fetch>> {
         let file = FileSource::open(path)?;
         Ok(match block_size {
             Some(size) => Arc::new(Blocks::new(file, size)),

@@ -4,10 +4,13 @@ use std::{
     fs::{self, OpenOptions},
     os::unix::fs::FileExt,
     path::Path,
+    sync::Arc,
 };
 
-use verimount_source::ReadAt;
+use verimount_cache::Part;
+use verimount_source::{ReadAt, ReadError};
 use verimount_testkit::{Random, noise};
+use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
 
 use crate::{Content, GRANULE, LARGE, cache, folder};
 
@@ -161,4 +164,23 @@ fn without_the_server_damage_is_an_error() {
     // Only the granule with it is lost.
     reader.read_exact_at(&mut [0; 4096], 0).unwrap();
     reader.read_exact_at(&mut [0; 4096], 600_000).unwrap();
+}
+
+/// As all that is kept is checked, without the server.
+#[test]
+fn what_a_reader_of_the_copy_alone_finds_wrong_is_dropped() {
+    let content = Content::new(noise(700_000, 5));
+    let (folder, server) = (folder(), content.server());
+    let cache = cache(folder.path(), LARGE);
+    content.assert_read_by(&content.open(&cache, &server));
+    let file = OpenOptions::new().write(true).open(content.file(&cache));
+    file.unwrap().write_all_at(b"wrong", 300_000).unwrap();
+    let object = cache.existing(&content.key(), Part::Data).unwrap();
+    let sealed = Sealed::open_appended(Arc::new(object.clone())).unwrap();
+    let seal = sealed.accepted_by(&Trust::Digest(content.digest)).unwrap();
+    let reader = VerifiedReader::new(seal, VerifyOptions::default()).unwrap();
+    let read = reader.read_exact_at(&mut [0; 10], 300_000);
+    assert!(matches!(read, Err(ReadError::Rejected(_))));
+    let is_here = |at: u64| object.data_ranges(at..at + 1).next().is_some();
+    assert_eq!([0, 300_000, 600_000].map(is_here), [true, false, true]);
 }

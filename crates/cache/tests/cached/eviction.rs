@@ -1,8 +1,8 @@
-use std::{fs::File, thread};
+use std::{fs::File, sync::Arc, thread};
 
 use rustix::fs::{FallocateFlags, fallocate};
 use verimount_cache::{Cached, Key, Part};
-use verimount_source::ReadAt;
+use verimount_source::{Ask, Fetch, ReadAt};
 use verimount_testkit::{Random, noise};
 
 use crate::{Content, GRANULE, allocated, cache, folder};
@@ -81,11 +81,11 @@ fn data_goes_before_what_it_needs() {
     let key = Key::new("content").unwrap();
     let read = |part, size: usize, held| {
         let object = cache.object(&key, part, size as u64).unwrap();
-        let cached = Cached::new(noise(size, 1), object.clone()).holding(held);
+        let cached = Cached::new(Arc::new(noise(size, 1)), object.clone()).holding(held);
         for start in (0..size).step_by(GRANULE as usize) {
             let len = (size - start).min(GRANULE as usize);
             cached
-                .read_exact_at(&mut vec![0; len], start as u64)
+                .fetch(&mut vec![0; len], start as u64, Ask::default())
                 .unwrap();
         }
         (cached, object)
@@ -98,7 +98,7 @@ fn data_goes_before_what_it_needs() {
         let size = cache.existing(&key, part).unwrap().known_size().unwrap();
         let object = cache.object(&key, part, size).unwrap();
         object
-            .read_exact_at(&mut vec![0; size as usize], 0)
+            .fetch(&mut vec![0; size as usize], 0, Ask::default())
             .unwrap();
     }
     drop((tree, data));

@@ -66,7 +66,7 @@ impl Content {
 
     /// Reads it through a cache, while the server lives.
     fn open(&self, cache: &Cache, server: &Arc<Server>) -> VerifiedReader {
-        let object = cache.object(&self.key(), Part::Data, server.size());
+        let object = cache.object(&self.key(), Part::Data, server.bytes.len() as u64);
         let cached = Arc::new(Cached::new(server.clone(), object.unwrap()));
         // The descriptor is trusted only after a comparison with the digest, so it is asked for if that fails.
         let trust = Trust::Digest(self.digest);

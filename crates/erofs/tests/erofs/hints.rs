@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use verimount_erofs::ErofsTree;
-use verimount_source::Scratch;
+use verimount_source::{ReadAt, Scratch};
 use verimount_testkit::{Watched, WatchedEvent, noise};
 use verimount_tree::{NodeId, Tree};
 use verimount_verity::Checked;
@@ -58,9 +58,10 @@ fn inodes_are_announced_no_further_than_the_image_goes() {
 
 #[test]
 fn readers_of_inodes_are_stopped_before_the_first_data() {
+    const OTHERS: u64 = 1 << 20;
     let mut builder = Builder::new(12);
-    // Both inodes, and then both files.
-    let first_data = builder.clone().blocks(&[]) + 2;
+    // Both inodes, others, and then both files.
+    let first_data = builder.clone().blocks(&[]) + 2 + (OTHERS >> 12) as u32;
     let details = [first_data, first_data + 13];
     let inode = |detail| Inode {
         size: 50_000,
@@ -68,26 +69,33 @@ fn readers_of_inodes_are_stopped_before_the_first_data() {
         ..Inode::default()
     };
     let [first, second] = details.map(|detail| builder.inode(&inode(detail)));
+    builder.blocks(&noise(OTHERS as usize, 3));
     let data = [1, 2].map(|seed| builder.blocks(&noise(50_000, seed)));
     assert_eq!(data, details);
     let image = builder.finish(&[(b"first", first, FILE), (b"second", second, FILE)]);
-    let source = Arc::new(Watched::new(image));
-    let tree = ErofsTree::open(Checked::unverified(source.clone()), Vec::new()).unwrap();
-    let mut scratch = Scratch::default();
-    let mut look_up = |name: &str| {
-        let file = tree.lookup(NodeId::ROOT, name.as_ref()).unwrap().node;
-        let events = source.take_events();
-        let stops = events
-            .into_iter()
-            .filter(|(event, _)| *event == WatchedEvent::Stop);
-        let stops: Vec<u64> = stops.map(|(_, range)| range.start).collect();
-        tree.read(file, 0, 100, &mut scratch).unwrap();
-        let read = source.take_events();
-        (stops, read.first().map_or(0, |(_, range)| range.start))
-    };
-    let (stops, data) = look_up("second");
-    assert_eq!(stops, [data]);
-    let (stops, data) = look_up("first");
-    assert_eq!(stops, [data]);
-    assert!(look_up("second").0.is_empty());
+    let end = image.len() as u64;
+    let at = details.map(|detail| u64::from(detail) << 12);
+    for (looked_up, stop) in [
+        (&[][..], end),
+        (&["second"], at[1]),
+        (&["second", "first"], at[0]),
+        (&["first", "second"], at[0]),
+    ] {
+        let source = Arc::new(Watched::new(image.clone()));
+        let checked = Checked::unverified(source.clone()).read_ahead();
+        let tree = ErofsTree::open(checked.clone(), Vec::new()).unwrap();
+        for name in looked_up {
+            tree.lookup(NodeId::ROOT, name.as_ref()).unwrap();
+        }
+        source.take_events();
+        let mut buf = vec![0; 64 << 10];
+        for number in 0..12 {
+            let offset = number * buf.len() as u64;
+            checked.read_exact_at(&mut buf, offset).unwrap();
+        }
+        let events = source.take_events().into_iter();
+        let reached = events.filter(|(event, _)| *event == WatchedEvent::Reach);
+        let reached = reached.map(|(_, range)| range.end).max();
+        assert_eq!(reached, Some(stop), "{looked_up:?}");
+    }
 }

@@ -8,7 +8,7 @@ use ureq::{
         request::Builder,
     },
 };
-use verimount_source::ReadAt;
+use verimount_source::Fetch;
 
 use super::{
     Access, BlobDigest, Descriptor, MANIFEST_TYPE, Manifest, Reference, auth_files::AuthFiles,
@@ -152,7 +152,7 @@ impl Repository {
             .map_err(|_| Error::Protocol("the URL of a blob".to_owned()))?;
         let blob_at = Target::Blob(url, self.access.clone());
         let file = RemoteFile::open_in(&self.session, blob_at)?;
-        match file.size() {
+        match file.length() {
             actual if actual != blob.size => Err(Error::BlobSize {
                 expected: blob.size,
                 actual,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use verimount_source::{GRANULE, ReadAt};
+use verimount_source::{Ask, Fetch, GRANULE, Given, Hint};
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
 use super::{content, open, patient, read, reads};
@@ -208,7 +208,7 @@ fn changes_are_counted_where_they_are_tolerated() {
     let session = Session::default().tolerating_changes();
     let file = session.open(&server.url("/file").parse().unwrap()).unwrap();
     let counted = [1, 1, 1, 1, 2, 2].map(|_| {
-        file.distrust(GRANULE, 10);
+        file.distrust(GRANULE..GRANULE + 10, &Given::default());
         reads(&file, GRANULE, 10);
         session.stats().changes
     });
@@ -242,7 +242,7 @@ fn an_empty_file_is_opened() {
             _ => right,
         });
         let file = open(&server, patient()).unwrap();
-        assert_eq!(file.size(), 0);
+        assert_eq!(file.length(), 0);
         assert!(read(&file, 0, 0).unwrap().is_empty());
     }
 }
@@ -307,12 +307,12 @@ fn a_file_is_as_large_as_files_can_be() {
     }
     let server = server_of_size(MAX_SIZE);
     let file = open(&server, patient()).unwrap();
-    assert_eq!(file.size(), MAX_SIZE);
-    file.will_need(MAX_SIZE - 3 * GRANULE, u64::MAX);
+    assert_eq!(file.length(), MAX_SIZE);
+    file.hint(MAX_SIZE - 3 * GRANULE..u64::MAX, Hint::Need);
     let last = 2 * GRANULE;
     let bytes = read(&file, MAX_SIZE - last, last as usize).unwrap();
     assert!(bytes.iter().all(|byte| *byte == 7));
-    assert!(file.distrust(MAX_SIZE - 1, u64::MAX));
-    let past = file.read_exact_at(&mut [0; 2], MAX_SIZE - 1);
+    assert_eq!(file.distrust(MAX_SIZE - 1..u64::MAX, &Given::default()), 1);
+    let past = file.fetch(&mut [0; 2], MAX_SIZE - 1, Ask::default());
     assert!(past.is_err());
 }

@@ -9,7 +9,9 @@ use std::{
     time::Duration,
 };
 
-use verimount_source::{GRANULE, ReadAhead, ReadAt, ReadError, Window, granules};
+use verimount_source::{
+    Ask, Fetch, GRANULE, Hint, ReadAhead, ReadAt, ReadError, Unchecked, Window, granules,
+};
 use verimount_testkit::{HttpEnd, HttpServer, Random, eventually, noise};
 
 use super::{content, open, patient, read};
@@ -31,7 +33,7 @@ fn any_range_is_read() {
     let content = content();
     let server = HttpServer::honest(content.clone());
     let file = open(&server, patient()).unwrap();
-    assert_eq!(file.size(), content.len() as u64);
+    assert_eq!(file.length(), content.len() as u64);
     let mut random = Random::new(1);
     for _ in 0..200 {
         let start = random.below(content.len());
@@ -41,7 +43,7 @@ fn any_range_is_read() {
             content[start..start + len]
         );
     }
-    let past = file.read_exact_at(&mut [0; 2], content.len() as u64 - 1);
+    let past = file.fetch(&mut [0; 2], content.len() as u64 - 1, Ask::default());
     assert!(matches!(past, Err(ReadError::PastEnd { .. })));
 }
 
@@ -78,7 +80,7 @@ fn a_granule_is_fetched_once_for_all_readers() {
     thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                file.will_need(GRANULE, 3 * GRANULE);
+                file.hint(GRANULE..4 * GRANULE, Hint::Need);
                 assert_eq!(read(&file, 0, content().len()).unwrap(), content());
             });
         }
@@ -131,7 +133,8 @@ fn connections_are_bounded() {
 fn reading_in_order_takes_few_requests() {
     let content = noise(5 * PART as usize, 3);
     let server = HttpServer::honest(content.clone());
-    let file = ReadAhead::new(open(&server, patient()).unwrap());
+    let remote = open(&server, patient()).unwrap();
+    let file = ReadAhead::new(Unchecked(&remote));
     let piece = GRANULE as usize;
     for (number, expected) in content.chunks(piece).enumerate() {
         let start = (number * piece) as u64;
@@ -155,9 +158,9 @@ fn what_is_needed_between_is_fetched_once() {
     let size = DATA + DATA / EVERY * PIECE;
     let content = noise(size as usize, 6);
     let server = HttpServer::honest(content.clone());
-    let file = Arc::new(open(&server, patient()).unwrap());
-    let tree = file.clone();
-    let file = ReadAhead::new(Window::new(file, 0, DATA).unwrap());
+    let remote = open(&server, patient()).unwrap();
+    let tree = Unchecked(&remote);
+    let file = ReadAhead::new(Window::new(tree, 0, DATA).unwrap());
     let mut buf = vec![0; 1 << 20];
     for offset in (0..DATA).step_by(buf.len()) {
         if offset.is_multiple_of(EVERY) {

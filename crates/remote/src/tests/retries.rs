@@ -1,6 +1,6 @@
 use std::{net::TcpListener, time::Duration};
 
-use verimount_source::{GRANULE, ReadAt};
+use verimount_source::{Ask, Fetch, GRANULE};
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer, eventually};
 
 use super::{content, impatient, open, patient, read, reads, reason, session};
@@ -165,11 +165,12 @@ fn a_hasty_reader_does_not_wait_for_retries() {
     });
     let file = open(&server, patient()).unwrap();
     let mut buf = [0; 10];
-    let read = file.read_within(&mut buf, GRANULE, HOUR);
+    let hasty = Ask::within(Some(HOUR));
+    let read = file.fetch(&mut buf, GRANULE, hasty);
     assert_eq!(reason(read), Err(Error::Busy { status: 503 }));
     // Meanwhile it is tried again, once for all readers.
     eventually("it has come", || {
-        file.read_within(&mut buf, GRANULE, HOUR).is_ok()
+        file.fetch(&mut buf, GRANULE, hasty).is_ok()
     });
     assert_eq!(buf, content()[GRANULE as usize..][..10]);
     assert_eq!(server.requests().len(), 3);
@@ -188,11 +189,12 @@ fn a_hasty_reader_finds_later_what_came_too_late() {
     let file = open(&server, patient()).unwrap();
     let mut buf = [0; 10];
     let short = Duration::from_millis(10);
-    let read = file.read_within(&mut buf, GRANULE, short);
+    let read = file.fetch(&mut buf, GRANULE, Ask::within(Some(short)));
     assert_eq!(reason(read), Err(Error::TimedOut { after: short }));
     drop(answer);
     eventually("it has come", || {
-        file.read_within(&mut buf, GRANULE, Duration::ZERO).is_ok()
+        let now = Ask::within(Some(Duration::ZERO));
+        file.fetch(&mut buf, GRANULE, now).is_ok()
     });
     assert_eq!(buf, content()[GRANULE as usize..][..10]);
     assert_eq!(server.requests().len(), 2);

@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use verimount_source::{GRANULE, ReadAt};
+use verimount_source::{Fetch, GRANULE, Hint};
 use verimount_testkit::{HttpEnd, HttpServer, eventually};
 
 use super::{content, patient, read, reads, session};
@@ -20,7 +20,7 @@ fn silent() -> HttpServer {
 fn dropping_a_file_does_not_wait() {
     let server = silent();
     let file = super::open(&server, patient()).unwrap();
-    file.will_need(GRANULE, GRANULE);
+    file.hint(GRANULE..2 * GRANULE, Hint::Need);
     // Returns, although the request has not ended and will not.
     drop(file);
 }

@@ -4,7 +4,7 @@ use std::{env, error, fmt, io, ops::Range, path::PathBuf, sync::Arc, time::Durat
 
 use verimount_helper::Task;
 use verimount_serve::Origin;
-use verimount_source::ReadAt;
+use verimount_source::Fetch;
 use verimount_verity::{Releases, Seal};
 
 use crate::{
@@ -108,11 +108,11 @@ impl FarLocation {
         match *self {}
     }
 
-    pub(crate) fn open_layer(&self, _: &Manifest) -> Result<Option<Arc<dyn ReadAt>>, Error> {
+    pub(crate) fn open_layer(&self, _: &Manifest) -> Result<Option<Arc<dyn Fetch>>, Error> {
         match *self {}
     }
 
-    pub(crate) fn open(&self, _: &Access) -> Result<Arc<dyn ReadAt>, Error> {
+    pub(crate) fn open(&self, _: &Access) -> Result<Arc<dyn Fetch>, Error> {
         match *self {}
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn replaced() -> io::Error {
 /// No other release takes a place on another machine.
 pub(crate) fn other_release(
     _: &Place,
-    _: Arc<dyn ReadAt>,
+    _: Arc<dyn Fetch>,
     _: &Accepted,
     _: &Seal,
     _: &Range<u64>,
@@ -173,12 +173,6 @@ pub(crate) fn kept_seal(_: &Place, _: &Accepted, _: &Access) -> Option<Seal> {
 /// Nothing is kept of what the seal reads.
 pub(crate) fn keep(seal: Seal, _: Option<ContentOrigin>, _: &Access) -> Seal {
     seal
-}
-
-/// Nothing is kept, so that nothing is gained.
-pub(crate) fn open_slow(place: Place, accepted: Accepted, _: &Access) -> Result<Seal, Error> {
-    let (source, _) = place.content()?;
-    accepted.find(&place, source)
 }
 
 impl From<FarLocation> for Location {

@@ -1,7 +1,7 @@
 //! Storing in object stores.
 
 use verimount_remote::{Error as RemoteError, cloud::ObjectName};
-use verimount_source::ReadAt;
+use verimount_source::{ReadAt, Unchecked};
 
 use super::{FarLocation, PushOptions, Pushed, sound_file::SoundFile};
 use crate::{
@@ -19,17 +19,17 @@ pub(super) fn push(
     watch: &mut Watch<'_>,
 ) -> Result<Pushed, Error> {
     let at = |name: &ObjectName| FarLocation::Object(name.clone());
-    let mut objects: Vec<(ObjectName, &dyn ReadAt)> = Vec::new();
+    let mut objects: Vec<(ObjectName, Unchecked<'_>)> = Vec::new();
     if let Some(seal) = &file.seal {
         let beside = to.with_suffix(SIDECAR_SUFFIX);
         let beside = beside.map_err(|_| Fault::NoSidecarName.at(at(to)))?;
-        objects.push((beside, &**seal));
+        objects.push((beside, Unchecked(&**seal)));
     }
-    objects.push((to.clone(), &*file.data));
+    objects.push((to.clone(), Unchecked(&*file.data)));
     let total = objects.iter().map(|(_, content)| content.size()).sum();
     let mut progress = step(watch, Step::Upload, total);
     for (name, content) in objects {
-        let stored = options.session.store_object(&name, content, &mut progress);
+        let stored = options.session.store_object(&name, &content, &mut progress);
         stored.map_err(|error| match error {
             RemoteError::Closed => Fault::Cancelled.at(&file.location),
             error => Error::io(at(&name), error.into()),

@@ -1,7 +1,7 @@
 use std::{fmt, sync::Arc};
 
 use verimount_remote::{RemoteUrl, cloud::ObjectName, registry::Reference};
-use verimount_source::ReadAt;
+use verimount_source::Fetch;
 
 use super::{Access, ContentOrigin, Manifest, registry::RegistryImage};
 use crate::{
@@ -115,7 +115,7 @@ impl FarLocation {
     }
 
     /// Opens what a manifest says of it.
-    pub(crate) fn open_layer(&self, manifest: &Manifest) -> Result<Option<Arc<dyn ReadAt>>, Error> {
+    pub(crate) fn open_layer(&self, manifest: &Manifest) -> Result<Option<Arc<dyn Fetch>>, Error> {
         match self {
             Self::Registry(image) => Ok(Some(Arc::new(image.open(manifest)?))),
             _ => Ok(None),
@@ -123,7 +123,7 @@ impl FarLocation {
     }
 
     /// Opens it for reading.
-    pub(crate) fn open(&self, access: &Access) -> Result<Arc<dyn ReadAt>, Error> {
+    pub(crate) fn open(&self, access: &Access) -> Result<Arc<dyn Fetch>, Error> {
         let failed = |error: verimount_remote::Error| Error::io(self.clone(), error.into());
         Ok(match self {
             Self::Url(url) => Arc::new(access.session.open(url).map_err(failed)?),

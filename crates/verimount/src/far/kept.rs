@@ -8,7 +8,7 @@ use std::{fmt::Display, str::FromStr, sync::Arc};
 
 use verimount_cache::{Cache, Cached, Key, Object, Part};
 use verimount_remote::registry::BlobDigest;
-use verimount_source::ReadAt;
+use verimount_source::{Ask, Fetch};
 use verimount_verity::{Descriptor, FileDigest, Identity, Seal, TreeGeometry};
 
 use super::{
@@ -85,8 +85,8 @@ impl Kept {
     }
 
     /// A source of which what is read is kept. As long as it is read, so is what it is `held` with.
-    fn copy(&self, part: Part, source: &Arc<dyn ReadAt>, held: Vec<Object>) -> Arc<dyn ReadAt> {
-        let object = match source.size() {
+    fn copy(&self, part: Part, source: &Arc<dyn Fetch>, held: Vec<Object>) -> Arc<dyn Fetch> {
+        let object = match source.length() {
             0 => None,
             size => self.cache.object(&self.key, part, size),
         };
@@ -102,7 +102,7 @@ pub(crate) fn find(cache: &Cache, key: &Key, part: Part, limit: u64) -> Option<(
     let object = cache.existing(key, part)?;
     let size = object.known_size()?;
     let mut bytes = vec![0; usize::try_from(size.min(limit)).ok()?];
-    object.read_exact_at(&mut bytes, 0).ok()?;
+    object.fetch(&mut bytes, 0, Ask::default()).ok()?;
     Some((bytes, object))
 }
 
@@ -110,10 +110,10 @@ pub(crate) fn find(cache: &Cache, key: &Key, part: Part, limit: u64) -> Option<(
 pub(crate) fn keep(cache: &Cache, key: &Key, part: Part, bytes: Vec<u8>) -> Option<Object> {
     let len = bytes.len();
     let object = cache.object(key, part, len as u64)?;
-    let copy = Cached::new(bytes, object.clone());
+    let copy = Cached::new(Arc::new(bytes), object.clone());
     // Whatever is there is replaced by what is read.
     copy.set_refreshing(true);
-    copy.read_exact_at(&mut vec![0; len], 0).ok()?;
+    copy.fetch(&mut vec![0; len], 0, Ask::default()).ok()?;
     Some(object)
 }
 

@@ -7,7 +7,7 @@ mod share;
 use std::{path::Path, ptr, sync::Arc};
 
 use verimount_remote::registry::{BlobDigest, Descriptor};
-use verimount_source::ReadAt;
+use verimount_source::Fetch;
 use verimount_verity::Identity;
 
 use self::{
@@ -67,7 +67,7 @@ pub struct Pulled {
 /// A file on another machine.
 struct Remote {
     at: Location,
-    source: Arc<dyn ReadAt>,
+    source: Arc<dyn Fetch>,
     /// What its bytes must hash to, in a registry.
     digest: Option<BlobDigest>,
 }
@@ -183,10 +183,10 @@ impl Places<'_> {
         open: &OpenOptions,
         watch: &mut Watch<'_>,
     ) -> Result<Pulled, Error> {
-        let data = Fetched::new(file.to_owned(), from.source.size())?;
+        let data = Fetched::new(file.to_owned(), from.source.length())?;
         let seal = match &seal_from {
             Some(from) => {
-                let seal = Fetched::new(sidecar_path(file), from.source.size())?;
+                let seal = Fetched::new(sidecar_path(file), from.source.length())?;
                 seal.fetch_all(from, watch)?;
                 Some(seal)
             }
@@ -236,15 +236,15 @@ impl Places<'_> {
             let seal = seal.map(|seal| layer(open_seal, seal)).transpose()?;
             return Ok((layer(content, data)?, seal));
         }
-        let file = |open, opened: Arc<dyn ReadAt>| {
-            let size = opened.size();
+        let file = |open, opened: Arc<dyn Fetch>| {
+            let size = opened.length();
             self.remote(open, Some(opened), size, None, options)
         };
         let (source, _) = there.content()?;
         let seal = self.accepted.find(there, source.clone())?;
         let sidecar = match seal.identity() {
             // It is behind the data.
-            Identity::FileDigest(_) if source.size() > seal.geometry().data_size() => None,
+            Identity::FileDigest(_) if source.length() > seal.geometry().data_size() => None,
             Identity::FileDigest(_) => there.sidecar()?.or(there.location().sidecar()),
             Identity::RootHash(_) => there.hash_area()?.0,
         };
@@ -260,7 +260,7 @@ impl Places<'_> {
     fn remote(
         &self,
         open: OpenFile,
-        opened: Option<Arc<dyn ReadAt>>,
+        opened: Option<Arc<dyn Fetch>>,
         size: u64,
         digest: Option<BlobDigest>,
         options: &OpenOptions,
@@ -269,7 +269,7 @@ impl Places<'_> {
             ([place], Some(opened)) if ptr::eq(&**place, self.there) => opened,
             ([place], _) => open(place)?,
             (places, _) => {
-                let copy = |place: &Arc<Place>| -> Arc<dyn ReadAt> {
+                let copy = |place: &Arc<Place>| -> Arc<dyn Fetch> {
                     Arc::new(FileCopy::new(place.clone(), open, size))
                 };
                 let mirrors = mirrors_of(places, options);
@@ -285,7 +285,7 @@ impl Places<'_> {
 }
 
 /// Opens the file with the seal of what is at a place.
-fn open_seal(place: &Place) -> Result<Arc<dyn ReadAt>, Error> {
+fn open_seal(place: &Place) -> Result<Arc<dyn Fetch>, Error> {
     let at = place.location();
     let beside = || at.sidecar();
     let seal = place.sidecar()?.or_else(beside);

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use verimount_source::{GRANULE, ReadAt, ReadError};
+use verimount_source::{Fetch, GRANULE, ReadAt, ReadError};
 use verimount_sync::Mutex;
 use verimount_verity::{
     FileDigest, Identity, Mismatch, Releases, Seal, VerifiedReader, VerifyOptions as ReaderOptions,
@@ -46,7 +46,7 @@ struct Release {
 
 impl Release {
     /// The release in `source`, the file at a place, if its seal is accepted as `signed`, and is not that of `own`.
-    fn of(place: &Place, source: Arc<dyn ReadAt>, signed: &Accepted, own: &Seal) -> Option<Self> {
+    fn of(place: &Place, source: Arc<dyn Fetch>, signed: &Accepted, own: &Seal) -> Option<Self> {
         let found = signed.find(place, source).ok()?;
         let Identity::FileDigest(digest) = *found.identity() else {
             return None;
@@ -103,7 +103,7 @@ impl Release {
 /// Those of reading, and [`Corrupt`](crate::ErrorKind::Corrupt) if that is not what the seal there says.
 pub(crate) fn other_release(
     place: &Place,
-    source: Arc<dyn ReadAt>,
+    source: Arc<dyn Fetch>,
     accepted: &Accepted,
     own: &Seal,
     range: &Range<u64>,

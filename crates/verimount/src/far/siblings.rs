@@ -7,7 +7,7 @@ use std::{ops::Range, str, sync::Arc};
 
 use verimount_cache::{Cache, Key, Object, Part};
 use verimount_remote::registry::BlobDigest;
-use verimount_source::ReadAt;
+use verimount_source::Fetch;
 use verimount_verity::{LeafFunction, Leaves, Seal, Sealed, Trust, dm_verity::HashArea};
 
 use super::kept::{self, MAX_HEAD, key_of_digest};
@@ -87,7 +87,7 @@ impl Siblings {
 
     /// The data of a seal that was accepted, with blocks read from siblings that have them. They are looked for when something is
     /// read first.
-    pub(super) fn reading(self, seal: Seal) -> Arc<dyn ReadAt> {
+    pub(super) fn reading(self, seal: Seal) -> Arc<dyn Fetch> {
         let data = seal.data_unverified().clone();
         if self.keys.is_empty() {
             return data;
@@ -106,7 +106,7 @@ impl Siblings {
                 && leaves.function() == function
             {
                 let size = function.block_size() as u64;
-                let there = data.data_ranges(0..data.size());
+                let there = data.data_ranges(0..data.length());
                 let there = there.map(|bytes| bytes.start / size..bytes.end.div_ceil(size));
                 // So that a part of the tree which is not there hides no more than its own blocks.
                 let there = there.flat_map(pieces);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use verimount_remote::registry::BlobDigest;
-use verimount_source::ReadAt;
+use verimount_source::Fetch;
 use verimount_verity::{Digest, FileDigest, Identity};
 
 use crate::{
@@ -19,9 +19,9 @@ pub(crate) struct SoundFile {
     /// What readers must know to accept it.
     pub(crate) identity: Identity,
     /// The whole file.
-    pub(crate) data: Arc<dyn ReadAt>,
+    pub(crate) data: Arc<dyn Fetch>,
     /// The file with its seal, if that is another one.
-    pub(crate) seal: Option<Arc<dyn ReadAt>>,
+    pub(crate) seal: Option<Arc<dyn Fetch>>,
 }
 
 /// What a seal says that the content is.

@@ -2,7 +2,7 @@ use std::{ops::Range, sync::Arc};
 
 use verimount_cache::{Cache, CacheError, Key, Object, Part};
 use verimount_source::GRANULE;
-use verimount_source::{ReadAt, ReadError, Scratch};
+use verimount_source::{Fetch, ReadAt, ReadError, Scratch};
 use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
 
 use super::{kept, registry::kept_manifest};
@@ -44,7 +44,7 @@ pub fn verify_cache(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Resu
 /// It is wrong as a whole.
 fn remove(cache: &Cache, key: &Key, object: &Object) -> CheckedCopy {
     let removed_before = cache.stats().rejected;
-    object.distrust(0, object.size());
+    object.reject(0..object.length());
     CheckedCopy {
         key: key.clone(),
         good: 0,
@@ -56,7 +56,7 @@ fn remove(cache: &Cache, key: &Key, object: &Object) -> CheckedCopy {
 /// It is right or wrong as a whole.
 fn check_manifest(cache: &Cache, key: &Key, manifest: &Object) -> CheckedCopy {
     let kept = || {
-        let ranges = manifest.data_ranges(0..manifest.size());
+        let ranges = manifest.data_ranges(0..manifest.length());
         ranges.map(|range| range.end - range.start).sum::<u64>()
     };
     let before = kept();
@@ -81,7 +81,7 @@ fn check(cache: &Cache, key: &Key, data: &Object) -> CheckedCopy {
     let removed_before = cache.stats().rejected;
     let reader = open(cache, key, data);
     let mut scratch = Scratch::default();
-    for piece in data.data_ranges(0..data.size()).flat_map(pieces) {
+    for piece in data.data_ranges(0..data.length()).flat_map(pieces) {
         let end = reader.as_ref().map_or(piece.end, ReadAt::size);
         let piece = piece.start.min(end)..piece.end.min(end);
         let len = piece.end - piece.start;
@@ -111,7 +111,7 @@ fn pieces(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
 /// A reader of what is kept; `None` if its seal or its tree is not.
 fn open(cache: &Cache, key: &Key, data: &Object) -> Option<VerifiedReader> {
     let (seal, geometry) = kept::sealed(cache, key)?;
-    let tree: Arc<dyn ReadAt> = match geometry.tree_size() {
+    let tree: Arc<dyn Fetch> = match geometry.tree_size() {
         0 => Arc::new(Vec::new()),
         size => {
             let tree = cache.existing(key, Part::Tree)?;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use verimount_source::{ReadAt, ReadError};
+use verimount_source::{Ask, Fetch, ReadError};
 use verimount_sync::Mutex;
 use verimount_verity::{LeafFunction, Leaves};
 
@@ -75,7 +75,7 @@ pub(crate) struct Olds {
 struct Old {
     /// The number of its first block, counted over all contents.
     first: u64,
-    data: Arc<dyn ReadAt>,
+    data: Arc<dyn Fetch>,
     /// Until when it is left alone.
     rests: Mutex<Option<Instant>>,
 }
@@ -127,7 +127,7 @@ impl<'a> Gathering<'a> {
     pub(crate) fn add(
         &mut self,
         leaves: &Leaves,
-        data: Arc<dyn ReadAt>,
+        data: Arc<dyn Fetch>,
         there: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<(), IndexError> {
         debug_assert_eq!(*leaves.function(), self.function);
@@ -282,7 +282,11 @@ impl Olds {
             });
         };
         let start = (at.0 - old.first) * self.function.block_size() as u64 + offset;
-        let stored = old.data.size().saturating_sub(start).min(buf.len() as u64);
+        let stored = old
+            .data
+            .length()
+            .saturating_sub(start)
+            .min(buf.len() as u64);
         let (stored, beyond) = buf.split_at_mut(stored as usize);
         old.read(stored, start)?;
         beyond.fill(0);
@@ -299,7 +303,8 @@ impl Old {
                 io::ErrorKind::TimedOut.into(),
             ));
         }
-        let read = self.data.read_within(buf, offset, PATIENCE);
+        let ask = Ask::within(Some(PATIENCE));
+        let read = self.data.fetch(buf, offset, ask).map(drop);
         if read.is_err() && begun.elapsed() >= PATIENCE {
             *self.rests.lock() = Some(Instant::now() + REST);
         }
@@ -308,7 +313,7 @@ impl Old {
 }
 
 /// The digests and the data of what is at `location`, with a seal in either format that is not compared with anything.
-fn find(location: &Location, options: &OpenOptions) -> Result<(Leaves, Arc<dyn ReadAt>), Error> {
+fn find(location: &Location, options: &OpenOptions) -> Result<(Leaves, Arc<dyn Fetch>), Error> {
     let place = Place::new(location.clone(), &options.clone().without_places());
     let (source, _) = place.content()?;
     match Accepted::OwnSeal.find(&place, source.clone()) {
@@ -328,32 +333,39 @@ mod tests {
         thread,
     };
 
+    use verimount_source::{Given, Hint};
+
     use super::*;
 
     /// What is read in vain, and how often.
     #[derive(Default)]
     struct Silent(AtomicUsize);
 
-    impl ReadAt for Silent {
-        fn size(&self) -> u64 {
+    impl Fetch for Silent {
+        fn length(&self) -> u64 {
             1000
         }
 
-        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-            self.read_within(buf, offset, PATIENCE)
-        }
-
-        fn read_within(
-            &self,
-            buf: &mut [u8],
-            offset: u64,
-            patience: Duration,
-        ) -> Result<(), ReadError> {
+        fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
             self.0.fetch_add(1, SeqCst);
-            thread::sleep(patience);
+            thread::sleep(ask.patience.unwrap());
             Err(ReadError::io(offset, buf.len())(
                 io::ErrorKind::TimedOut.into(),
             ))
+        }
+
+        fn stream(&self, _: Range<u64>, _: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+            unreachable!("old content is read in parts")
+        }
+
+        fn hint(&self, _: Range<u64>, _: Hint) {}
+
+        fn distrust(&self, _: Range<u64>, _: &Given) -> u32 {
+            0
+        }
+
+        fn mend(&self, _: &[u8], _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
         }
     }
 

@@ -11,7 +11,9 @@ use std::{
     thread,
 };
 
-use verimount_source::{GRANULE, ReadAt, ReadError, check_range};
+use verimount_source::{
+    Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, stream_in_pieces,
+};
 use verimount_sync::Mutex;
 use verimount_verity::{Error, LeafFunction, Seal, VerifiedReader, VerifyOptions};
 
@@ -38,7 +40,7 @@ pub(crate) struct Like {
 }
 
 struct Shared {
-    data: Arc<dyn ReadAt>,
+    data: Arc<dyn Fetch>,
     /// What knows the digests of its blocks. They are verified: a server that has a block left out by a digest that it chose would
     /// learn what is here.
     digests: VerifiedReader,
@@ -138,7 +140,7 @@ impl Shared {
     fn will_need(&self, parts: &[Part], within: &Range<u64>) {
         let missing = parts.iter().filter(|part| part.old.is_none());
         let mut open: Option<Range<u64>> = None;
-        let need = |bytes: Range<u64>| self.data.will_need(bytes.start, bytes.end - bytes.start);
+        let need = |bytes| self.data.hint(bytes, Hint::Need);
         for bytes in missing.map(|part| self.bytes_of(&part.blocks, within)) {
             match &mut open {
                 Some(last) if bytes.start - last.end < GRANULE => last.end = bytes.end,
@@ -148,14 +150,14 @@ impl Shared {
         open.into_iter().for_each(need);
     }
 
-    fn read(&self, buf: &mut [u8], bytes: Range<u64>) -> Result<(), ReadError> {
+    fn fetch(&self, buf: &mut [u8], bytes: Range<u64>, ask: Ask<'_>) -> Result<Given, ReadError> {
         let parts = self.parts(self.covering(&bytes));
         if let [Part { old: None, .. }] = &*parts {
-            return self.data.read_exact_at(buf, bytes.start);
+            return self.data.fetch(buf, bytes.start, ask);
         }
         // What is far is on its way while the rest is read.
         self.will_need(&parts, &bytes);
-        let mut rest = buf;
+        let (mut given, mut rest) = (Given::default(), buf);
         for part in parts {
             let here = self.bytes_of(&part.blocks, &bytes);
             let (now, later) = rest.split_at_mut((here.end - here.start) as usize);
@@ -163,10 +165,10 @@ impl Shared {
             let offset = here.start - part.blocks.start * self.block_size();
             match part.old {
                 Some(old) if self.olds.read(old, offset, now).is_ok() => {}
-                _ => self.data.read_exact_at(now, here.start)?,
+                _ => given.add(self.data.fetch(now, here.start, ask)?),
             }
         }
-        Ok(())
+        Ok(given)
     }
 
     /// From now on, these blocks come from the data's own source. Whether some may have come from older content.
@@ -194,48 +196,49 @@ impl Shared {
     }
 }
 
-impl ReadAt for Like {
-    fn size(&self) -> u64 {
-        self.shared.data.size()
+impl Fetch for Like {
+    fn length(&self) -> u64 {
+        self.shared.data.length()
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        check_range(offset, buf.len(), self.size())?;
+    fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
+        check_range(offset, buf.len(), self.length())?;
         if buf.is_empty() {
-            Ok(())
+            Ok(Given::default())
         } else {
             let bytes = offset..offset + buf.len() as u64;
-            self.shared.read(buf, bytes)
+            self.shared.fetch(buf, bytes, ask)
         }
     }
 
-    fn will_need(&self, offset: u64, len: u64) {
-        let end = offset.saturating_add(len.min(LOOKED_AT)).min(self.size());
-        if offset < end
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        stream_in_pieces(self, range, take)
+    }
+
+    fn hint(&self, range: Range<u64>, _: Hint) {
+        let most = range.start.saturating_add(LOOKED_AT);
+        let end = range.end.min(most).min(self.length());
+        if range.start < end
             && let Some(announced) = self.announced.get_or_init(|| self.start())
         {
             // Nothing is lost but time if the thread is busy.
-            let _ = announced.try_send(offset..end);
+            let _ = announced.try_send(range.start..end);
         }
     }
 
-    fn distrust(&self, offset: u64, len: u64) -> bool {
-        let end = offset.saturating_add(len).min(self.size());
-        let blocks = self.shared.covering(&(offset..end));
+    fn distrust(&self, range: Range<u64>, given: &Given) -> u32 {
+        let end = range.end.min(self.length());
+        let blocks = self.shared.covering(&(range.start..end));
         // What the source has is not to blame for what older content has.
         if self.shared.distrust_older(blocks.clone()) {
-            return true;
+            return u32::MAX;
         }
         // Another reader of the same bytes of older content may have said so first.
-        self.shared.data.distrust(offset, len) | self.shared.were_wrong(blocks)
+        let were_wrong = u32::from(self.shared.were_wrong(blocks));
+        self.shared.data.distrust(range, given).max(were_wrong)
     }
 
-    fn copies(&self) -> u32 {
-        // That in older content, too.
-        self.shared.data.copies().saturating_add(1)
-    }
-
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
-        self.shared.data.mend(offset, right)
+    fn mend(&self, right: &[u8], offset: u64) -> io::Result<()> {
+        self.shared.data.mend(right, offset)
     }
 }

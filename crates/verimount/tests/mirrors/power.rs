@@ -1,9 +1,9 @@
 //! A machine that loses power while a file is repaired.
 
-use std::{fs, io, sync::Arc};
+use std::{fs, io, ops::Range, sync::Arc};
 
 use verimount::{Content, Location, OpenOptions, ReadAt, ReadError, Report, VerifyOptions};
-use verimount_source::WriteAt;
+use verimount_source::{Ask, Fetch, Given, Hint, WriteAt};
 use verimount_testkit::{Random, Recorder, Recording, is_exhaustive, seed};
 
 use crate::image::Image;
@@ -11,16 +11,28 @@ use crate::image::Image;
 /// A disk that is repaired as files are, with a log of all writes.
 struct Disk(Arc<Recorder>);
 
-impl ReadAt for Disk {
-    fn size(&self) -> u64 {
+impl Fetch for Disk {
+    fn length(&self) -> u64 {
         self.0.size()
     }
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.0.read_exact_at(buf, offset)
+    fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
+        self.0.fetch(buf, offset, ask)
     }
 
-    fn mend(&self, offset: u64, right: &[u8]) -> io::Result<()> {
+    fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+        self.0.stream(range, take)
+    }
+
+    fn hint(&self, range: Range<u64>, hint: Hint) {
+        self.0.hint(range, hint);
+    }
+
+    fn distrust(&self, range: Range<u64>, given: &Given) -> u32 {
+        self.0.distrust(range, given)
+    }
+
+    fn mend(&self, right: &[u8], offset: u64) -> io::Result<()> {
         let written = self.0.write_durable_at(right, offset);
         written.map_err(io::Error::other)
     }

@@ -7,7 +7,7 @@
 
 use std::{fmt, sync::Arc};
 
-use verimount_source::{ReadAt, ReadError, Window};
+use verimount_source::{Ask, Fetch, ReadAt, ReadError, Unchecked, Window};
 
 use super::{Params, SUPERBLOCK_SIZE, superblock::Superblock};
 use crate::{
@@ -21,8 +21,8 @@ pub struct HashArea {
     superblock: Superblock,
     /// The superblock as it was read.
     head: Box<[u8; SUPERBLOCK_SIZE]>,
-    data: Arc<dyn ReadAt>,
-    tree: Arc<dyn ReadAt>,
+    data: Arc<dyn Fetch>,
+    tree: Arc<dyn Fetch>,
 }
 
 impl fmt::Debug for HashArea {
@@ -39,8 +39,8 @@ impl HashArea {
     /// [`Error::NoSuperblock`] if there is none, [`Error::Corrupt`], [`Error::Unsupported`] or
     /// [`Error::TooLarge`] if it cannot be used, [`Error::Unfinished`] if sealing was interrupted,
     /// [`Error::Source`].
-    pub fn open_appended(file: Arc<dyn ReadAt>, offset: u64) -> Result<Self, Error> {
-        if let Some(Unfinished::Sealing(begun)) = Unfinished::read(&*file)? {
+    pub fn open_appended(file: Arc<dyn Fetch>, offset: u64) -> Result<Self, Error> {
+        if let Some(Unfinished::Sealing(begun)) = Unfinished::read(&Unchecked(&*file))? {
             let data_size = begun.data_size;
             return Err(Error::Unfinished { data_size });
         }
@@ -60,19 +60,19 @@ impl HashArea {
     /// # Errors
     /// As [`Self::open_appended`].
     pub fn open_beside(
-        data: Arc<dyn ReadAt>,
-        hashes: Arc<dyn ReadAt>,
+        data: Arc<dyn Fetch>,
+        hashes: Arc<dyn Fetch>,
         offset: u64,
     ) -> Result<Self, Error> {
         let mut bytes = [0; SUPERBLOCK_SIZE];
-        match hashes.read_exact_at(&mut bytes, offset) {
+        match Unchecked(&*hashes).read_exact_at(&mut bytes, offset) {
             Err(ReadError::PastEnd { .. }) => return Err(Error::NoSuperblock),
             read => read?,
         }
         let superblock = Superblock::parse(&bytes)?;
         let expected = superblock.geometry.data_size();
-        let actual = data.size();
-        let data = Window::new(data, 0, expected)
+        let actual = data.length();
+        let data = Window::fetched(data, 0, expected)
             .map_err(|_| Corruption::DataSize { expected, actual })?;
         Ok(Self {
             tree: tree_window(hashes, &superblock, offset)?,
@@ -90,8 +90,8 @@ impl HashArea {
     /// be used.
     pub fn from_parts(
         head: &[u8],
-        data: Arc<dyn ReadAt>,
-        tree: Arc<dyn ReadAt>,
+        data: Arc<dyn Fetch>,
+        tree: Arc<dyn Fetch>,
     ) -> Result<Self, Error> {
         let head: [u8; SUPERBLOCK_SIZE] = head.try_into().map_err(|_| Error::NoSuperblock)?;
         Ok(Self {
@@ -103,7 +103,7 @@ impl HashArea {
     }
 
     /// The stored data.
-    pub fn data_unverified(&self) -> &Arc<dyn ReadAt> {
+    pub fn data_unverified(&self) -> &Arc<dyn Fetch> {
         &self.data
     }
 
@@ -133,8 +133,9 @@ impl HashArea {
     /// # Errors
     /// [`Error::Source`].
     pub fn root_hash_unverified(&self) -> Result<Option<Digest>, Error> {
-        let digest = topmost_digest(&*self.tree, &self.params().hashing(), self.geometry());
-        Ok(digest?)
+        let hashing = self.params().hashing();
+        let topmost = topmost_digest(&*self.tree, &hashing, self.geometry(), Ask::default())?;
+        Ok(topmost.map(|(digest, _)| digest))
     }
 
     /// The seal of what has the root hash `root`.
@@ -160,11 +161,11 @@ impl HashArea {
 }
 
 fn tree_window(
-    hashes: Arc<dyn ReadAt>,
+    hashes: Arc<dyn Fetch>,
     superblock: &Superblock,
     offset: u64,
-) -> Result<Arc<dyn ReadAt>, Error> {
-    let actual = hashes.size();
+) -> Result<Arc<dyn Fetch>, Error> {
+    let actual = hashes.length();
     let place = match superblock.tree_place(offset) {
         // Without a tree, the file may end before the offset of the tree.
         Some(place) if place.is_empty() => 0..0,
@@ -175,5 +176,5 @@ fn tree_window(
         }
     };
     let size = superblock.geometry.tree_size();
-    Ok(Arc::new(Window::new(hashes, place.start, size)?))
+    Ok(Arc::new(Window::fetched(hashes, place.start, size)?))
 }

@@ -58,7 +58,7 @@ impl Fetched {
 
     /// Fetches everything.
     pub(super) fn fetch_all(&self, from: &Remote, watch: &mut Watch<'_>) -> Result<(), Error> {
-        self.fetch(iter::once(0..from.source.size()), from, watch)
+        self.fetch(iter::once(0..from.source.length()), from, watch)
     }
 
     /// Fetches some ranges, each with one request unless that is too large.

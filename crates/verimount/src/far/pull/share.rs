@@ -37,7 +37,7 @@ pub(super) fn share(
     // All behind the data: the tree, if it is in the same file.
     let seal = accepted.find(there, from.source.clone())?;
     let size = seal.geometry().data_size();
-    data.fetch(iter::once(size..from.source.size()), from, watch)?;
+    data.fetch(iter::once(size..from.source.length()), from, watch)?;
     // From here on, the tree is read from where it has been copied to.
     let (source, _) = here.content()?;
     let seal = accepted.find(here, source)?;

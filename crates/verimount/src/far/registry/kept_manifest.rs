@@ -2,7 +2,7 @@
 
 use verimount_cache::{Cache, Object, Part};
 use verimount_remote::registry::{BlobDigest, Manifest};
-use verimount_source::ReadAt;
+use verimount_source::Fetch;
 
 use crate::far::kept::{self, key_of_digest};
 
@@ -17,7 +17,7 @@ pub(crate) fn find(cache: &Cache, digest: BlobDigest) -> Option<(Vec<u8>, Object
     if BlobDigest::of(&bytes) == digest {
         return Some((bytes, object));
     }
-    object.distrust(0, object.size());
+    object.reject(0..object.length());
     None
 }
 

@@ -4,7 +4,7 @@ use verimount_remote::{
     Error as RemoteError,
     registry::{BlobDigest, Reference, Repository, Rights},
 };
-use verimount_source::ReadAt;
+use verimount_source::{Fetch, Unchecked};
 
 use super::{
     RegistryImage,
@@ -23,7 +23,7 @@ const OTHER_TYPE: &str = "application/octet-stream";
 
 /// A blob of the new manifest.
 struct Blob {
-    source: Arc<dyn ReadAt>,
+    source: Arc<dyn Fetch>,
     digest: BlobDigest,
 }
 
@@ -87,22 +87,22 @@ fn store(
             missing.push(blob);
         }
     }
-    let total = missing.iter().map(|blob| blob.source.size()).sum();
+    let total = missing.iter().map(|blob| blob.source.length()).sum();
     let mut progress = step(watch, Step::Upload, total);
     for blob in missing {
-        repository.upload(blob.digest, &*blob.source, &mut progress)?;
+        repository.upload(blob.digest, &Unchecked(&*blob.source), &mut progress)?;
     }
     repository.store_manifest(to, &layers.manifest())
 }
 
 impl Blob {
     fn new(
-        source: Arc<dyn ReadAt>,
+        source: Arc<dyn Fetch>,
         location: &Location,
         watch: &mut Watch<'_>,
     ) -> Result<Self, Error> {
-        let mut progress = step(watch, Step::Hash, source.size());
-        let digest = hashed(&*source, location, |bytes| {
+        let mut progress = step(watch, Step::Hash, source.length());
+        let digest = hashed(&Unchecked(&*source), location, |bytes| {
             if progress(bytes.len() as u64).is_break() {
                 Err(Fault::Cancelled.at(location))
             } else {
@@ -114,6 +114,6 @@ impl Blob {
     }
 
     fn descriptor(&self) -> (BlobDigest, u64) {
-        (self.digest, self.source.size())
+        (self.digest, self.source.length())
     }
 }

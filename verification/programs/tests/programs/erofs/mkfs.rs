@@ -8,7 +8,6 @@ use std::{
 };
 
 use verimount_erofs::ErofsTree;
-use verimount_source::ReadAt;
 use verimount_testkit::{
     directory::{compare, make_tree},
     seen::{check_lookups, everything},
@@ -79,7 +78,7 @@ fn chunks_may_be_on_another_device() {
     let blob = root.path().with_extension("blob");
     let option = format!("--blobdev={}", blob.to_str().unwrap());
     let image = image_of(root.path(), &program, &["--chunksize=65536", &option]);
-    let device: Arc<dyn ReadAt> = Arc::new(fs::read(&blob).unwrap());
+    let device = Arc::new(fs::read(&blob).unwrap());
     fs::remove_file(blob).unwrap();
     let tree = ErofsTree::open(
         Checked::unverified(Arc::new(image.clone())),
