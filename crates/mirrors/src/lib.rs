@@ -1,7 +1,7 @@
 //! The same bytes in several places: read from the first that has them right, and mended in those that have not.
 //!
-//! A [`Mirrored`] is a source to [`Fetch`](verimount_source::Fetch) from, over copies that are equal if nothing is wrong. It belongs below
-//! whatever verifies the bytes, and promises nothing about them:
+//! A [`Mirrored`] is a source to [`Fetch`](verimount_source::Fetch) from, over copies that are equal if nothing is wrong. It
+//! belongs below whatever verifies the bytes, and promises nothing about them:
 //!
 //! - A copy that fails or is late is left for the next one. A far place then rests, so that later reads do not wait for it.
 //! - Wrong bytes ([`distrust`](verimount_source::Fetch::distrust)) count against the place that gave them, by range.

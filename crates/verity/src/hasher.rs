@@ -83,8 +83,8 @@ impl BlockHasher {
     }
 }
 
-/// The digest of the topmost block of a stored tree, which is the root hash if it is unchanged, and who gave it. `None` without a tree, as data of a
-/// single block has none.
+/// The digest of the topmost block of a stored tree, which is the root hash if it is unchanged, and who gave it. `None` without
+/// a tree, as data of a single block has none.
 pub(crate) fn topmost_digest(
     tree: &dyn Fetch,
     hashing: &Hashing,
