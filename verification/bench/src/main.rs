@@ -259,9 +259,6 @@ fn measure(
     };
     let mut report = Report::new(&name, title, environment);
     let result = (benchmark.run)(&lab, &mut report);
-    if options.before.is_some() {
-        before::add(&mut report);
-    }
     if let Err(error) = &result {
         report.cut_short(error);
     }

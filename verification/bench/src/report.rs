@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::{
-    plot,
+    before, plot,
     requirement::Requirement,
     rounds::{Samples, Spread},
     table::Table,
@@ -81,13 +81,6 @@ impl Report {
 
     pub(crate) fn blocks(&self) -> &[Block] {
         &self.blocks
-    }
-
-    /// Title, unit and samples of all measurements.
-    pub(crate) fn contests(&self) -> impl Iterator<Item = (&str, &str, &Samples)> {
-        self.contests
-            .iter()
-            .map(|contest| (&*contest.title, &*contest.unit, &contest.samples))
     }
 
     pub(crate) fn requirements(&self) -> &[Requirement] {
@@ -189,6 +182,9 @@ impl Report {
     }
 
     fn keep_samples(&mut self, title: &str, unit: &str, samples: &Samples) {
+        if let Some(table) = before::table(unit, samples) {
+            self.say(table);
+        }
         self.contests.push(Contest {
             title: title.to_owned(),
             unit: unit.to_owned(),
