@@ -105,7 +105,7 @@ def test_verify_names_all_that_is_bad(digest: str) -> None:
 
 
 def test_there_is_a_class_for_each_kind() -> None:
-    source = Path(__file__).parents[3] / "crates/verimount/src/error_kind.rs"
+    source = Path(__file__).parents[3] / "crates/content/src/error_kind.rs"
     body = re.search(r"pub enum ErrorKind \{(.*?)\n\}", source.read_text(), re.DOTALL)
     assert body
     kinds = set(re.findall(r"^    ([A-Z]\w+),$", body[1], re.MULTILINE))

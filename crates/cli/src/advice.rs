@@ -1,4 +1,4 @@
-use verimount::{Error, ErrorKind, Location};
+use verimount::{Error, ErrorKind, Location, volume::is_about_volume};
 
 /// What to do about an error, in the terms of the command line. It continues the error's own text, and
 /// begins with its punctuation.
@@ -15,7 +15,7 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
             ": if it is complete, seal it with verimount seal {at}; mount, ls, cat and extract read it without \
              verification with --unverified"
         ),
-        ErrorKind::WrongContent if error.is_about_volume() => {
+        ErrorKind::WrongContent if is_about_volume(error) => {
             ": give --integrity and --integrity-key-file as when it was formatted, as a volume does not store them"
                 .to_owned()
         }

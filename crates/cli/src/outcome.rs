@@ -3,7 +3,11 @@
 use std::{error::Error as StdError, io, process::ExitCode};
 
 use anyhow::Result;
-use verimount::{Error, ErrorKind, options::SealError, volume::VolumeError};
+use verimount::{
+    Error, ErrorKind,
+    options::SealError,
+    volume::{VolumeError, kind_of},
+};
 
 use crate::{
     interrupt::{Interrupted, received_signal},
@@ -102,7 +106,7 @@ impl Outcome {
 fn kind(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
     None.or_else(|| Some(error.downcast_ref::<Error>()?.kind()))
         .or_else(|| Some(error.downcast_ref::<Explained>()?.kind))
-        .or_else(|| Some(error.downcast_ref::<VolumeError>()?.into()))
+        .or_else(|| Some(kind_of(error.downcast_ref::<VolumeError>()?)))
         .or_else(|| Some(error.downcast_ref::<SealError>()?.into()))
         .or_else(|| error.is::<Interrupted>().then_some(ErrorKind::Cancelled))
 }

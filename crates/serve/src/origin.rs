@@ -1,98 +1,22 @@
-use serde::{Deserialize, Serialize};
+use verimount_content::{CacheStatus, OriginFailure, OriginReplacement, OriginStatus};
 
 use crate::{status::end_of, verified_tree::MAX_TEXT};
 
-/// Where content comes from, if not only from this machine.
-pub trait Origin: Send + Sync {
-    /// What was fetched from there and kept here.
-    fn status(&self) -> OriginStatus;
-
-    /// Ends what is under way, as the mount has ended: all reads that wait fail.
-    fn close(&self);
-}
-
-/// The statistics of an [`Origin`].
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct OriginStatus {
-    /// Requests that were sent.
-    pub requests: u64,
-    /// Bytes of content that were received.
-    pub bytes_received: u64,
-    /// Attempts that failed and were repeated because the server could not answer then.
-    pub retries_busy: u64,
-    /// Attempts that failed and were repeated because no connection could be made.
-    pub retries_unreachable: u64,
-    /// Attempts that failed and were repeated because a transfer broke off.
-    pub retries_broken: u64,
-    /// Received bytes that did not match, and were dropped.
-    pub bytes_rejected: u64,
-    /// How often a file was of another version than before, as its server says.
-    pub changes: u64,
-    /// Another release in the place of the content, where blocks of it were found last.
-    pub replaced: Option<OriginReplacement>,
-    /// The last request that failed, even if a repetition succeeded.
-    pub last_failure: Option<OriginFailure>,
-    /// What is kept on disk; `None` without a cache.
-    pub cache: Option<CacheStatus>,
-}
-
-impl OriginStatus {
-    /// Shortens the texts so that they fit into a status.
-    pub(crate) fn bounded(mut self) -> Self {
-        self.last_failure = self.last_failure.map(|failure| OriginFailure {
+/// With texts that are so short that they fit into a status.
+pub(crate) fn bounded(status: OriginStatus) -> OriginStatus {
+    OriginStatus {
+        last_failure: status.last_failure.map(|failure| OriginFailure {
             reason: end_of(failure.reason, MAX_TEXT),
             ..failure
-        });
-        self.replaced = self.replaced.map(|replaced| OriginReplacement {
+        }),
+        replaced: status.replaced.map(|replaced| OriginReplacement {
             place: end_of(replaced.place, MAX_TEXT),
             ..replaced
-        });
-        self.cache = self.cache.map(|cache| CacheStatus {
+        }),
+        cache: status.cache.map(|cache| CacheStatus {
             directory: end_of(cache.directory, MAX_TEXT),
             ..cache
-        });
-        self
+        }),
+        ..status
     }
-}
-
-/// A request that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct OriginFailure {
-    /// When, in seconds since 1970.
-    pub at: u64,
-    /// Why.
-    pub reason: String,
-}
-
-/// A release, signed with the key that is required, in the place of the one that is served. It was published over it: nothing is
-/// damaged or forged.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct OriginReplacement {
-    /// When blocks of it were found last, in seconds since 1970.
-    pub at: u64,
-    /// Where.
-    pub place: String,
-    /// Its digest.
-    pub digest: String,
-}
-
-/// The statistics of a cache on disk, as far as this process used it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct CacheStatus {
-    /// Where it is, as [`printable`](verimount_names::printable) shows it.
-    pub directory: String,
-    /// Bytes read from it instead of being fetched.
-    pub bytes_read: u64,
-    /// Bytes written to it.
-    pub bytes_written: u64,
-    /// Bytes of it that did not match, or were evicted while they were read, and were fetched again.
-    pub bytes_rejected: u64,
-    /// Bytes evicted to keep it within its size.
-    pub bytes_evicted: u64,
-    /// Reads, writes and evictions that failed. Reads then fetch, and writes are omitted.
-    pub failures: u64,
 }

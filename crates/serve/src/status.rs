@@ -3,6 +3,7 @@ use std::time::SystemTime;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use verimount_bridge::BridgeStatus;
+use verimount_content::Pin;
 use verimount_mount::Daemon;
 use verimount_sandbox::{Held, held};
 
@@ -69,29 +70,6 @@ pub struct Served {
     pub sandbox: Option<Held>,
 }
 
-/// With what the content is compared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "by", rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Pin {
-    /// With the required file digest.
-    Digest,
-    /// With the required root hash.
-    RootHash,
-    /// With a file digest that is signed with this key.
-    Key {
-        /// The key id, in hexadecimal digits.
-        id: String,
-    },
-    /// With the digest that the file itself states.
-    Unpinned,
-    /// With nothing.
-    Unverified,
-    /// A kind of pin of a newer program.
-    #[serde(other)]
-    Unknown,
-}
-
 impl Status {
     /// The version of the format. It is increased when a field changes its meaning, but not for new
     /// fields.
@@ -122,20 +100,6 @@ impl Status {
             Kind::Image(image) | Kind::File(image) => Some(image.size),
             Kind::Volume(volume) => Some(volume.size),
             Kind::Bridge(_) | Kind::Unknown => None,
-        }
-    }
-}
-
-impl Pin {
-    /// Its name in JSON.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Digest => "digest",
-            Self::RootHash => "root-hash",
-            Self::Key { .. } => "key",
-            Self::Unpinned => "unpinned",
-            Self::Unverified => "unverified",
-            Self::Unknown => "unknown",
         }
     }
 }

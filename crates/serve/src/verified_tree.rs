@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use verimount_content::{Origin, OriginStatus};
 use verimount_fuse::Generation;
 use verimount_mirrors::Mirrors;
 use verimount_names::printable;
@@ -22,7 +23,8 @@ use verimount_tree::{
 use verimount_verity::{Account, BlockKind, Identity, Mismatch};
 
 use crate::{
-    Kind, MirrorsStatus, Origin, OriginStatus, ResidentStatus, Served, Status,
+    Kind, MirrorsStatus, ResidentStatus, Served, Status,
+    origin::bounded,
     requests::{Operation, RequestCounters},
     seen_names::SeenNames,
     status::end_of,
@@ -196,7 +198,7 @@ impl VerifiedTree {
             data_requests: stats.data_requests,
             tree_requests: stats.tree_requests,
             tree_bytes: stats.tree_bytes,
-            origin: self.origin.as_ref().map(|origin| origin.status().bounded()),
+            origin: self.origin.as_ref().map(|origin| bounded(origin.status())),
             mirrors: self.mirrors.as_ref().map(|mirrors| mirrors.stats().into()),
             resident,
             recent_failures: self.failures.lock().iter().cloned().collect(),

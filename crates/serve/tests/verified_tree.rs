@@ -15,13 +15,12 @@ use std::{
 };
 
 use rustix::io::Errno;
+use verimount_content::{Origin, OriginStatus};
 use verimount_fuse::{Caller, FileSystem, NodeId as FuseNodeId};
 use verimount_mount::STATUS_XATTR;
 use verimount_romfs::{BlockSize, Options, RomfsTree, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, scan};
-use verimount_serve::{
-    ImageFs, ImageStatus, Kind, Origin, OriginStatus, Served, Status, VerifiedTree,
-};
+use verimount_serve::{ImageFs, ImageStatus, Kind, Served, Status, VerifiedTree};
 use verimount_source::{Fetch, FileSource, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, all_or_some, flat_romfs, go_on, noise};
 use verimount_tree::{Cursor, Error, FileType, Measurement, NodeId, SingleFile, StoredFile, Tree};

@@ -21,6 +21,7 @@ use verimount_source::FileSource;
 pub(crate) use self::receive::Receiver;
 use crate::{
     Error,
+    fault::{ContentFault, Fault},
     image_archive::{self, InArchive},
     image_format,
     output_file::folder_of,
@@ -46,7 +47,7 @@ pub(crate) fn seekable(
     output: &Path,
     watch: &mut Watch<'_>,
 ) -> Result<File, Error> {
-    let of_archive = |error| Error::io(name, error);
+    let of_archive = |error| ContentFault::io(name, error);
     let metadata = archive.metadata().map_err(of_archive)?;
     match FileType::from_raw_mode(metadata.mode()) {
         FileType::RegularFile if archive.stream_position().map_err(of_archive)? == 0 => {
@@ -73,7 +74,7 @@ pub(crate) fn scan_tar(
     options: &ScanOptions,
     watch: &mut Watch<'_>,
 ) -> Result<(SourceTree, Option<usize>), Error> {
-    let of_archive = |error| Error::io(name, error);
+    let of_archive = |error| ContentFault::io(name, error);
     let file = archive.try_clone().map_err(of_archive)?;
     let scan = ArchiveScan::read(archive, name, options);
     let scan = scan.map_err(|error| what_it_is(error, &file, name))?;
@@ -85,14 +86,14 @@ pub(crate) fn scan_tar(
     let layers = layers.map_err(|error| error.at(name))?;
     let Some(layers) = layers else {
         let tree = scan.into_tree();
-        return Ok((tree.map_err(|error| Error::scan(name, error))?, None));
+        return Ok((tree.map_err(|error| Fault::scan(name, error))?, None));
     };
     drop(scan);
     let count = layers.len();
     let layers = layers.into_iter().map(|layer| layer.range).collect();
     let (file, layers) = decompressed_layers(file, layers, name, output, watch)?;
     let tree = scan_layers(file, &layers, name, options);
-    Ok((tree.map_err(|error| Error::scan(name, error))?, Some(count)))
+    Ok((tree.map_err(|error| Fault::scan(name, error))?, Some(count)))
 }
 
 /// The layers at these places of a file, if any of them is compressed, decompressed in another file.
@@ -105,12 +106,12 @@ fn decompressed_layers(
 ) -> Result<(File, Vec<Range<u64>>), Error> {
     let compressions = layers.iter().map(|layer| compression(&file, layer.start));
     let compressions: io::Result<Vec<_>> = compressions.collect();
-    let compressions = compressions.map_err(|error| Error::io(name, error))?;
+    let compressions = compressions.map_err(|error| ContentFault::io(name, error))?;
     if compressions.iter().all(Option::is_none) {
         return Ok((file, layers));
     }
     let copy = tempfile::tempfile_in(folder_of(output));
-    let copy = copy.map_err(|error| Error::io(output, error))?;
+    let copy = copy.map_err(|error| ContentFault::io(output, error))?;
     let receiver = Receiver::new(name, output, watch);
     let mut end = 0;
     let plain = layers.into_iter().map(|layer| {
@@ -149,14 +150,14 @@ fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
     let source = file.try_clone().and_then(FileSource::new).ok();
     let image = source.and_then(|source| image_format::describe(&source).ok().flatten());
     match (&error, image) {
-        (ScanError::Archive { .. }, Some(image)) => Error::io(
+        (ScanError::Archive { .. }, Some(image)) => ContentFault::io(
             name,
             io::Error::other(format!(
                 "it is an image of the format {}, not a tar archive: extract it to build another one of what is in it",
                 image.format
             )),
         ),
-        _ => Error::scan(name, error),
+        _ => Fault::scan(name, error),
     }
 }
 
@@ -179,7 +180,7 @@ fn received(
     output: &Path,
     watch: &mut Watch<'_>,
 ) -> Result<File, Error> {
-    let of_copy = |error| Error::io(output, error);
+    let of_copy = |error| ContentFault::io(output, error);
     let mut copy = tempfile::tempfile_in(folder_of(output)).map_err(of_copy)?;
     Receiver::new(name, output, watch).receive(archive, &copy)?;
     copy.seek(SeekFrom::Start(0)).map_err(of_copy)?;

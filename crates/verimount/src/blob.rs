@@ -10,7 +10,7 @@ use verimount_verity::{Digest, HashAlgorithm, parse_hex};
 
 use crate::{
     Error,
-    fault::Fault,
+    fault::ContentFault,
     progress::{Step, UNKNOWN, Watch, step},
 };
 
@@ -37,8 +37,8 @@ pub(crate) enum Stopped {
 impl Stopped {
     pub(crate) fn at(self, source: &Path) -> Error {
         match self {
-            Self::Io(error) => Error::io(source, error),
-            Self::Cancelled => Fault::Cancelled.at(source),
+            Self::Io(error) => ContentFault::io(source, error),
+            Self::Cancelled => ContentFault::Cancelled.at(source),
         }
     }
 }

@@ -3,6 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use verimount_content::open_file;
 use verimount_scan::{Links, Losses, Options as ScanOptions, OutwardLinks, SourceTree, scan};
 use verimount_source::{FileSource, ReadAt};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
@@ -10,10 +11,9 @@ use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 use crate::{
     Error, ImageFormat, ModelSignature, Step,
     archive_input::{open_archive, scan_tar, seekable},
-    fault::{Fault, Precious},
+    fault::{ContentFault, Fault, Precious},
     image_format,
     image_plan::ImagePlan,
-    location::open_file,
     model::{BuildChecks, ContentChecks},
     output_file::{OutputFile, folder_of},
     processors::all_processors,
@@ -162,7 +162,7 @@ pub fn build(
     let (source, output) = (source.as_ref(), output.as_ref());
     // What is missing is reported by the scan.
     if fs::metadata(source).is_ok_and(|metadata| !metadata.is_dir()) {
-        let archive = open_archive(source).map_err(|error| Error::io(source, error))?;
+        let archive = open_archive(source).map_err(|error| ContentFault::io(source, error))?;
         return build_archive(archive, source, output, options);
     }
     refuse_inside_tree(source, output)?;
@@ -170,7 +170,7 @@ pub fn build(
         let mut progress = step(watch, Step::Scan, UNKNOWN);
         let scan_options = options.checks.scan_options(source, &options.scan);
         let scanned = scan(source, &scan_options, &mut progress);
-        scanned.map_err(|error| Error::scan(source, error))
+        scanned.map_err(|error| Fault::scan(source, error))
     };
     build_tree(source, output, options, scan)
 }
@@ -218,7 +218,7 @@ pub(crate) fn build_tree(
     let mut progress = step(watch, Step::Compare, UNKNOWN);
     let mut plan = ImagePlan::new(tree, &options.format, source, &mut progress)?;
     drop(progress);
-    let io = |error| Error::io(output, error);
+    let io = |error| ContentFault::io(output, error);
     let new = OutputFile::replacing(output).map_err(io)?;
     let mut progress = step(watch, Step::Build, plan.image_size());
     match ContentChecks::begin(expected, &mut plan)? {
@@ -273,7 +273,7 @@ fn append_tree(
     watch: &mut Watch<'_>,
 ) -> Result<FileDigest, Error> {
     let source = file.try_clone().and_then(FileSource::new);
-    let source = source.map_err(|error| Error::io(output, error))?;
+    let source = source.map_err(|error| ContentFault::io(output, error))?;
     let mut progress = step(watch, Step::Seal, source.size());
     let layout = SealLayout::Appended;
     seal(
@@ -285,5 +285,5 @@ fn append_tree(
         &mut progress,
     )
     .map(|descriptor| descriptor.file_digest())
-    .map_err(|error| Error::seal(output, error))
+    .map_err(|error| ContentFault::seal(output, error))
 }

@@ -1,13 +1,15 @@
 use std::sync::Arc;
 
-use verimount_mirrors::MirrorStats;
-use verimount_serve::{Origin, Pin};
-use verimount_tree::{Measurement, SingleFile, StoredFile, Tree};
-use verimount_verity::{Account, Checked, Identity, Sealed, VerifiedReader, VerifyStats};
+use verimount_content::Opened;
+use verimount_tree::{Measurement, SingleFile, Tree};
+use verimount_verity::{Identity, Sealed, VerifyStats};
 
 use crate::{
-    Error, File, Image, Location, OpenOptions, Report, Unshared, VerifyOptions, fault::Fault,
-    image_format, mirrors::MirroredContent, open::open, place::Place, processors::all_processors,
+    Error, File, Image, Location, MirrorStats, OpenOptions, Pin, Report, Unshared, VerifyOptions,
+    fault::{ContentFault, Fault},
+    image_format,
+    open::open,
+    processors::all_processors,
     verify::verify,
 };
 
@@ -17,25 +19,8 @@ use crate::{
 /// was read.
 #[derive(Clone)]
 pub struct Content {
-    pub(crate) location: Location,
-    /// As it is read in order and at random.
-    pub(crate) source: Checked,
-    /// Without read-ahead.
-    pub(crate) checked: Checked,
-    pub(crate) reader: Option<Arc<VerifiedReader>>,
-    /// Of all that is verified of it and of its devices.
-    pub(crate) account: Arc<Account>,
-    pub(crate) pin: Pin,
-    pub(crate) stored: StoredFile,
+    pub(crate) opened: Opened,
     pub(crate) devices: Vec<Content>,
-    /// Where it was found, if nothing is verified.
-    pub(crate) unverified: Option<Arc<Place>>,
-    /// Of which older content nothing is used.
-    pub(crate) unshared: Arc<[Unshared]>,
-    /// Where it comes from, if not only from this machine.
-    pub(crate) origin: Option<Arc<dyn Origin>>,
-    /// If it is in several places.
-    pub(crate) mirrored: Option<MirroredContent>,
 }
 
 impl Content {
@@ -55,29 +40,30 @@ impl Content {
 
     /// Where it was opened.
     pub fn location(&self) -> &Location {
-        &self.location
+        &self.opened.location
     }
 
     /// Its digest or root hash; `None` if nothing is verified.
     pub fn identity(&self) -> Option<Identity> {
-        self.reader.as_ref().map(|reader| *reader.identity())
+        self.opened.identity()
     }
 
     /// What was read and verified so far, of further devices too; `None` if nothing is verified.
     pub fn stats(&self) -> Option<VerifyStats> {
-        self.reader.as_ref().map(|reader| reader.stats())
+        self.opened.reader.as_ref().map(|reader| reader.stats())
     }
 
     /// What each place did so far, if it was opened with [mirrors](OpenOptions::mirror).
     pub fn mirror_stats(&self) -> Option<MirrorStats> {
-        self.mirrored
+        self.opened
+            .mirrored
             .as_ref()
             .map(|mirrored| mirrored.mirrors.stats())
     }
 
     /// On what grounds it is handed out.
     pub fn pin(&self) -> &Pin {
-        &self.pin
+        &self.opened.pin
     }
 
     /// The further devices of an image.
@@ -87,17 +73,17 @@ impl Content {
 
     /// Of which of the older contents that it is to be [read from](OpenOptions::like) nothing is used.
     pub fn unshared(&self) -> &[Unshared] {
-        &self.unshared
+        &self.opened.unshared
     }
 
     /// Whether it comes from another machine, at least in part.
     pub fn is_remote(&self) -> bool {
-        self.origin.is_some()
+        self.opened.origin.is_some()
     }
 
     /// All of it, as one file.
     pub fn file(&self) -> File {
-        File::whole(self.location.clone(), self.source.clone())
+        File::whole(self.opened.location.clone(), self.opened.source.clone())
     }
 
     /// The image that it is.
@@ -107,7 +93,7 @@ impl Content {
     pub fn image(&self) -> Result<Image, Error> {
         match self.tree()? {
             Some(tree) => Ok(Image::new(self.clone(), tree)),
-            None => Err(Fault::NotAnImage.at(&self.location)),
+            None => Err(Fault::NotAnImage.at(&self.opened.location)),
         }
     }
 
@@ -124,35 +110,39 @@ impl Content {
     /// Ends all reads that wait for another machine, of everything that was opened with clones of the same options. They
     /// fail, and so do later ones.
     pub fn close(&self) {
-        if let Some(origin) = &self.origin {
+        if let Some(origin) = &self.opened.origin {
             origin.close();
         }
     }
 
     /// Whether there is a seal that nothing was verified with.
     pub fn has_unused_seal(&self) -> bool {
-        let Some(place) = &self.unverified else {
+        let Some(place) = &self.opened.unverified else {
             return false;
         };
         let is_there = |sidecar| matches!(place.existing_file(&sidecar), Ok(Some(_)));
         let beside = place.sidecar().ok().flatten();
-        let beside = beside.or(self.location.sidecar());
-        Sealed::open_appended(Arc::new(self.source.clone())).is_ok() || beside.is_some_and(is_there)
+        let beside = beside.or(self.opened.location.sidecar());
+        Sealed::open_appended(Arc::new(self.opened.source.clone())).is_ok()
+            || beside.is_some_and(is_there)
     }
 
     /// The tree of the image; `None` if the content is no image.
     pub(crate) fn tree(&self) -> Result<Option<Box<dyn Tree>>, Error> {
-        let devices = self.devices.iter().map(|device| device.source.clone());
-        image_format::open(self.source.clone(), devices.collect())
-            .map_err(|error| Error::image(&self.location, error))
+        let devices = self
+            .devices
+            .iter()
+            .map(|device| device.opened.source.clone());
+        image_format::open(self.opened.source.clone(), devices.collect())
+            .map_err(|error| ContentFault::image(&self.opened.location, error))
     }
 
     /// A directory with the content as its only file.
     pub(crate) fn single_file(&self) -> SingleFile {
         let file = SingleFile::new(
-            self.location.file_name(),
-            &self.stored,
-            Arc::new(self.source.clone()),
+            self.opened.location.file_name(),
+            &self.opened.stored,
+            Arc::new(self.opened.source.clone()),
         );
         file.measured(self.identity().as_ref().and_then(measurement))
     }
@@ -162,8 +152,8 @@ impl Content {
     pub fn read_ahead(mut self) -> Self {
         let devices = self.devices.into_iter();
         self.devices = devices.map(Self::read_ahead).collect();
-        let chunks = self.checked.clone().in_chunks(all_processors());
-        self.source = chunks.read_ahead();
+        let chunks = self.opened.checked.clone().in_chunks(all_processors());
+        self.opened.source = chunks.read_ahead();
         self
     }
 }
@@ -183,9 +173,9 @@ fn measurement(identity: &Identity) -> Option<Measurement> {
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Content")
-            .field("location", &self.location)
+            .field("location", &self.opened.location)
             .field("identity", &self.identity())
-            .field("pin", &self.pin)
+            .field("pin", &self.opened.pin)
             .finish_non_exhaustive()
     }
 }

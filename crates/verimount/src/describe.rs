@@ -1,17 +1,15 @@
 use std::sync::Arc;
 
+use verimount_content::{Place, Trust, look_for_hash_area, look_for_seal};
 use verimount_integrity::{Error as VolumeError, SECTOR, Superblock};
 use verimount_source::{Fetch, Unchecked};
-use verimount_verity::{Checked, Error as VerityError, SealLayout, Sealed, dm_verity::HashArea};
+use verimount_verity::{Checked, SealLayout, Sealed, dm_verity::HashArea};
 
 use crate::{
     Error, Location, ModelClaim, OpenOptions,
-    fault::Fault,
+    fault::{ContentFault, Fault},
     image_format::{self, ImageDescription},
     model::claim,
-    place::Place,
-    seal_search::{look_for_note, look_for_seal},
-    trust::Trust,
 };
 
 /// What a file says of itself. Nothing of it is verified.
@@ -75,7 +73,7 @@ where
     Error: From<L::Error>,
 {
     let location = location.try_into()?;
-    let options = &options.for_content(&location, &Trust::Unverified);
+    let options = &options.for_content(&location, &Trust::Unverified).places;
     let place = Place::new(location.clone(), options);
     let (source, _) = place.content()?;
     let size = source.length();
@@ -100,7 +98,7 @@ where
         _ => source,
     };
     let kind = match image_format::describe(&Unchecked(&*data))
-        .map_err(|error| Error::image(&location, error))?
+        .map_err(|error| ContentFault::image(&location, error))?
     {
         Some(image) => FileKind::Image(image),
         None if seal.is_some() => FileKind::File,
@@ -124,7 +122,7 @@ where
 fn volume(location: &Location, source: &Arc<dyn Fetch>) -> Result<Option<Superblock>, Error> {
     let superblock = match Superblock::read(&Unchecked(&**source)) {
         Err(VolumeError::NotIntegrity | VolumeError::TooSmall { .. }) => return Ok(None),
-        other => other.map_err(|error| Error::volume(location, error))?,
+        other => other.map_err(|error| Fault::volume(location, error))?,
     };
     let disk = superblock.provided_data_sectors().saturating_mul(SECTOR);
     let is_alone = superblock.interleave().is_some();
@@ -150,36 +148,10 @@ fn fs_verity(place: &Place, source: &Arc<dyn Fetch>) -> Result<Option<FoundSeal>
     }))
 }
 
-/// The dm-verity hash area given by the options, or in the file's sidecar.
 fn dm_verity(place: &Place, source: &Arc<dyn Fetch>) -> Result<Option<FoundSeal>, Error> {
-    let location = place.location();
-    let (sidecar, offset) = place.hash_area()?;
-    let hashes = match &sidecar {
-        Some(sidecar) => place.existing_file(sidecar)?,
-        None => None,
-    };
-    let sidecar = sidecar.filter(|_| hashes.is_some());
-    let is_certain = place.has_hash_offset();
-    let area = match hashes {
-        None if !is_certain => {
-            let Some(note) = look_for_note(place)? else {
-                return Ok(None);
-            };
-            let area = note.hash_area(location, source.clone())?;
-            return Ok(Some(FoundSeal {
-                format: FoundFormat::DmVerity(area),
-                sidecar: None,
-            }));
-        }
-        None => HashArea::open_appended(source.clone(), offset),
-        Some(hashes) => HashArea::open_beside(source.clone(), hashes, offset),
-    };
-    match area {
-        Err(VerityError::NoSuperblock) if !is_certain => Ok(None),
-        Err(error) => Err(Error::seal(sidecar.as_ref().unwrap_or(location), error)),
-        Ok(area) => Ok(Some(FoundSeal {
-            format: FoundFormat::DmVerity(area),
-            sidecar,
-        })),
-    }
+    let found = look_for_hash_area(place, source)?;
+    Ok(found.map(|(area, sidecar)| FoundSeal {
+        format: FoundFormat::DmVerity(area),
+        sidecar,
+    }))
 }

@@ -41,7 +41,7 @@ use self::{
 };
 use crate::{
     Error, Location, Step,
-    fault::Fault,
+    fault::{ContentFault, Fault},
     file::CHUNK,
     progress::{Watch, Watcher, step, watched},
 };
@@ -119,7 +119,7 @@ fn extract_watched(
         progress: &mut step(watch, Step::Extract, size),
     };
     let error = |fault: Fault, path: &Path| match fault {
-        Fault::Cancelled => fault.at(location),
+        Fault::Content(ContentFault::Cancelled) => fault.at(location),
         _ => fault.at(directory.join(path)),
     };
     let walked = walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
@@ -127,7 +127,7 @@ fn extract_watched(
         extracted.map_err(|fault| Failure::At(error(fault, path)))
     });
     match walked {
-        Err(Failure::Walk(error)) => return Err(Error::image(location, error)),
+        Err(Failure::Walk(error)) => return Err(ContentFault::image(location, error)),
         Err(Failure::At(error)) => return Err(error),
         Ok(()) => {}
     }
@@ -307,7 +307,7 @@ impl Extraction<'_> {
     /// So many more bytes are done; an error if it was cancelled.
     fn report(&mut self, bytes: u64) -> Result<(), Fault> {
         if (self.progress)(bytes).is_break() {
-            Err(Fault::Cancelled)
+            Err(ContentFault::Cancelled.into())
         } else {
             Ok(())
         }

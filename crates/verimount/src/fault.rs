@@ -3,6 +3,8 @@
 use std::{fmt, io};
 
 use rustix::io::Errno;
+pub(crate) use verimount_content::Fault as ContentFault;
+use verimount_content::OtherFault;
 use verimount_erofs::BuildError as ErofsError;
 use verimount_integrity::Error as VolumeError;
 use verimount_models::{Differs, Error as ModelError, Uncovered};
@@ -12,28 +14,18 @@ use verimount_scan::{Error as ScanError, InvalidPattern, Loss, Lost};
 use verimount_serve::ResidentError;
 use verimount_source::ReadError;
 use verimount_tree::Error as TreeError;
-use verimount_verity::Error as VerityError;
 
 use crate::{
-    Error, Location, LossText, image_archive::ImageArchiveError, layers_error::LayersError,
+    Error, ErrorKind, Location, LossText, error_kind, image_archive::ImageArchiveError,
     losses::shown,
 };
 
 /// What failed. The text continues the name of the file that it is about, and includes the texts of its causes.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The system refused or failed it.
-    #[error(": {0}")]
-    Io(#[from] io::Error),
-    /// What is to be copied cannot be read.
-    #[error(": {0}")]
-    Read(ReadError),
-    /// A seal cannot be used, made or changed, or does not have the digest or root hash required.
-    #[error(": {0}")]
-    Seal(VerityError),
-    /// An image, or a file in it, cannot be read.
-    #[error(": {0}")]
-    Image(#[from] TreeError),
+    /// Content cannot be opened or read.
+    #[error("{0}")]
+    Content(#[from] ContentFault),
     /// The content of a file was wanted as text.
     #[error(": it is not text in UTF-8")]
     NotText,
@@ -72,9 +64,6 @@ pub(crate) enum Fault {
     /// Everything was to be fetched ahead, and nothing would keep it.
     #[error(": there is no cache that would keep what is fetched")]
     NoCache,
-    /// It was ended before it was complete.
-    #[error(": interrupted")]
-    Cancelled,
     /// A file exists that is to be replaced only if that is allowed explicitly.
     #[error(": it exists and is {0}")]
     WouldReplace(Precious),
@@ -106,15 +95,6 @@ pub(crate) enum Fault {
         /// Where.
         lost: Lost,
     },
-    /// The content was opened without verification, which is needed here.
-    #[error(": nothing of it is verified")]
-    Unverified,
-    /// The content is in too many places.
-    #[error(": there can be at most {most} mirrors of it")]
-    TooManyMirrors {
-        /// How many there can be.
-        most: usize,
-    },
     /// It is neither sealed nor an image nor a volume.
     #[error(" has no seal, at its end or beside it, and is neither an image nor a volume")]
     Unrecognised,
@@ -141,67 +121,9 @@ pub(crate) enum Fault {
     /// The content is not an image.
     #[error(" is not an image")]
     NotAnImage,
-    /// There is no seal, where it could be verified against one.
-    #[error(" has no seal at its end{}", beside(.sidecar))]
-    NotSealed {
-        /// The file beside it that could have held the seal, but does not exist.
-        sidecar: Option<Location>,
-    },
-    /// A file that should hold a seal holds something else.
-    #[error(" does not contain a seal")]
-    NotASeal,
-    /// A file that should hold a seal of fs-verity is a hash area of dm-verity, which a root hash
-    /// is required for.
-    #[error(" is a dm-verity hash area")]
-    IsHashArea,
     /// The image is pinned by a digest or root hash, which says nothing of its device.
     #[error(": nothing says which content of this device is right")]
     UnpinnedDevice,
-    /// A file that should say where the hash area of a layer is says something else.
-    #[error(" is not what containerd writes for a layer with dm-verity: {0}")]
-    NotALayerNote(String),
-    /// There is no hash area, for which a root hash was given.
-    #[error(" does not exist")]
-    NoHashArea,
-    /// The data does not have the size that it had when it was sealed.
-    #[error(
-        " {}: it has {actual} bytes, but {expected} according to its seal in {sidecar}",
-        if actual < expected { "is truncated" } else { "was changed" }
-    )]
-    SizeChanged {
-        /// The file with its seal.
-        sidecar: Location,
-        /// The size that was sealed, in bytes.
-        expected: u64,
-        /// The size of the data, in bytes.
-        actual: u64,
-    },
-    /// Content in a registry cannot be opened, or does not have what its manifest says.
-    #[error(": {0}")]
-    Layers(LayersError),
-    /// The location was to say which content is accepted, and does not.
-    #[error(" does not say which digest the content has")]
-    NotNamed,
-    /// The location says that the content is another one than required.
-    #[error(" says that its content is {named}, but {expected} is required")]
-    NamedOtherwise {
-        /// What the location says.
-        named: String,
-        /// What is required.
-        expected: String,
-    },
-    /// A digest or a key was given together with a root hash.
-    #[error(
-        " can be checked with a seal of fs-verity, by digest or key, or with a tree of dm-verity, by root hash, \
-         but not with both"
-    )]
-    PinsOfTwoSeals,
-    /// A digest, key or root hash was given, and it was said that none is needed.
-    #[error(" cannot be opened both with and without a digest, key or root hash")]
-    PinnedAndNot,
-    /// The hash area of a named image has another superblock than the name says.
-    #[error(": the registry sends another superblock of dm-verity than was stored under this name")]
-    WrongSuperblock,
     /// The name of an object is so long that its seal can have no name beside it.
     #[error(": its name is too long for a seal beside it")]
     NoSidecarName,
@@ -211,14 +133,6 @@ pub(crate) enum Fault {
     /// A file that was to be copied does not match its seal.
     #[error(" is damaged: it does not match its seal")]
     Damaged,
-    /// The hash area is for another number of data blocks than required.
-    #[error(": its hash area is for {actual} data blocks, not {expected}")]
-    DataBlocks {
-        /// The required number.
-        expected: u64,
-        /// The number in the superblock.
-        actual: u64,
-    },
     /// A model signature cannot be used, or was made with another key.
     #[error(": {0}")]
     ModelSignature(ModelError),
@@ -247,26 +161,89 @@ pub(crate) enum Fault {
     /// An option needs a directory, and this is an archive.
     #[error(": {0} in directories only, not in archives and container images")]
     NotADirectory(&'static str),
-    /// An argument is not a location.
-    #[error("{0}")]
-    Location(crate::LocationError),
 }
 
 impl Fault {
     /// The error that this happened to the file at `location`.
     pub(crate) fn at(self, location: impl Into<Location>) -> Error {
-        Error::new(Some(location.into()), self)
+        self.into_content().at(location)
     }
 
     /// The error for a fault whose text names the place.
     pub(crate) fn somewhere(self) -> Error {
-        Error::new(None, self)
+        self.into_content().somewhere()
+    }
+
+    fn into_content(self) -> ContentFault {
+        match self {
+            Self::Content(fault) => fault,
+            other => ContentFault::Other(Box::new(other)),
+        }
+    }
+
+    /// The error that a directory or archive cannot be scanned.
+    pub(crate) fn scan(at: impl Into<Location>, reason: ScanError) -> Error {
+        match reason {
+            ScanError::Cancelled => ContentFault::Cancelled.at(at),
+            reason => Self::Scan(reason).somewhere(),
+        }
+    }
+
+    /// The error that a romfs image cannot be built.
+    pub(crate) fn build_romfs(at: impl Into<Location>, reason: RomfsError) -> Error {
+        match reason {
+            RomfsError::Cancelled => ContentFault::Cancelled.at(at),
+            RomfsError::Scan(reason) => Self::scan(at, reason),
+            reason => Self::BuildRomfs(reason).somewhere(),
+        }
+    }
+
+    /// The error that an EROFS image cannot be built.
+    pub(crate) fn build_erofs(at: impl Into<Location>, reason: ErofsError) -> Error {
+        match reason {
+            ErofsError::Cancelled => ContentFault::Cancelled.at(at),
+            ErofsError::Scan(reason) => Self::scan(at, reason),
+            reason => Self::BuildErofs(reason).somewhere(),
+        }
+    }
+
+    /// The error that a volume cannot be used.
+    pub(crate) fn volume(at: impl Into<Location>, reason: VolumeError) -> Error {
+        match reason {
+            VolumeError::Cancelled => ContentFault::Cancelled.at(at),
+            reason => Self::Volume(reason).at(at),
+        }
+    }
+}
+
+impl OtherFault for Fault {
+    fn kind(&self) -> ErrorKind {
+        error_kind::of(self)
+    }
+
+    fn failed_read(&self) -> Option<&ReadError> {
+        match self {
+            Self::Volume(VolumeError::Source(error)) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Content(error.into())
+    }
+}
+
+impl From<TreeError> for Fault {
+    fn from(error: TreeError) -> Self {
+        Self::Content(error.into())
     }
 }
 
 impl From<Errno> for Fault {
     fn from(error: Errno) -> Self {
-        Self::Io(error.into())
+        Self::Content(error.into())
     }
 }
 
@@ -299,10 +276,4 @@ fn differs(differs: &Option<Differs>) -> String {
         Some(differs) => differs.to_string(),
         None => "it changed while it was read".to_owned(),
     }
-}
-
-fn beside(sidecar: &Option<Location>) -> String {
-    sidecar.as_ref().map_or_else(String::new, |sidecar| {
-        format!(", and {sidecar} does not exist")
-    })
 }

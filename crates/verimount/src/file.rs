@@ -10,7 +10,7 @@ use verimount_source::{ReadAt, ReadError, Scratch, check_range};
 use verimount_tree::{Error as TreeError, NodeId, Tree};
 use verimount_verity::Checked;
 
-use crate::{Content, Error, Image, Location, OpenOptions};
+use crate::{Content, Error, Image, Location, OpenOptions, fault::ContentFault};
 
 /// How much is read, verified and written at a time.
 pub(crate) const CHUNK: usize = 1 << 20;
@@ -106,7 +106,7 @@ impl File {
         match &self.bytes {
             Bytes::Whole { location, source } => source
                 .read_exact_at(buf, offset)
-                .map_err(|error| Error::read(location, error)),
+                .map_err(|error| ContentFault::read(location, error)),
             Bytes::InImage { image, node, path } => read_in_image(image.tree(), *node, buf, offset)
                 .map_err(|error| image.failed(path, error)),
         }?;

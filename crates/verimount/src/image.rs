@@ -9,7 +9,9 @@ use verimount_tree::{Attr, Error as TreeError, Tree, follow};
 
 use crate::{
     Content, DirEntry, Error, ErrorKind, ExtractOptions, Extracted, File, Location, Metadata,
-    OpenOptions, ReadDir, Report, VerifyOptions, Walk, extract::extract, fault::Fault,
+    OpenOptions, ReadDir, Report, VerifyOptions, Walk,
+    extract::extract,
+    fault::{ContentFault, Fault},
 };
 
 /// An image of a directory tree, read by path as [`std::fs`] reads the system's files. Every byte that it gives was
@@ -194,7 +196,7 @@ impl Image {
     }
 
     fn location(&self) -> &Location {
-        &self.content().location
+        &self.content().opened.location
     }
 
     fn attr(&self, path: &Path, follows_last: bool) -> Result<Attr, Error> {
@@ -208,7 +210,7 @@ impl Image {
 
     /// The error of the file at `path`.
     pub(crate) fn failed(&self, path: &Path, error: TreeError) -> Error {
-        Error::image(self.location(), error).inside(path)
+        ContentFault::image(self.location(), error).inside(path)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     Error,
     archive_input::Rest,
     blob::{Stopped, digest_text, hashed, parse_digest},
-    fault::Fault,
+    fault::{ContentFault, Fault},
     progress::Watch,
 };
 
@@ -93,8 +93,8 @@ impl ImageArchiveError {
     /// The error for an archive or directory.
     pub(crate) fn at(self, source: &Path) -> Error {
         match self {
-            Self::Io(error) => Error::io(source, error),
-            Self::Cancelled => Fault::Cancelled.at(source),
+            Self::Io(error) => ContentFault::io(source, error),
+            Self::Cancelled => ContentFault::Cancelled.at(source),
             other => Fault::ImageArchive(other).at(source),
         }
     }

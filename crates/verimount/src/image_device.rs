@@ -1,13 +1,9 @@
 //! Further devices of images.
 
+use verimount_content::{Pins, Trust};
 use verimount_verity::FileDigest;
 
-use crate::{
-    Content, Error, Location, OpenOptions,
-    fault::Fault,
-    open::open_trusting,
-    trust::{Pins, Trust},
-};
+use crate::{Content, Error, Location, OpenOptions, fault::Fault, open::open_trusting};
 
 /// A file with data of an image that is in another one, as `mkfs.erofs --blobdev` makes it.
 ///
@@ -43,7 +39,7 @@ impl ImageDevice {
 
     /// Opens it with an image that is opened with this trust and these options.
     pub(crate) fn open(&self, image: &Trust, options: &OpenOptions) -> Result<Content, Error> {
-        let options = options.clone().without_places();
+        let options = options.clone().alone();
         open_trusting(self.location.clone(), &self.trust(image)?, &options)
     }
 

@@ -24,13 +24,13 @@ impl ImagePlan {
         match format {
             ImageFormat::Romfs(options) => {
                 let plan = verimount_romfs::plan(tree, &options.image);
-                let plan = plan.map_err(|error| Error::build_romfs(directory, error))?;
+                let plan = plan.map_err(|error| Fault::build_romfs(directory, error))?;
                 check(options, format.name(), directory, plan.losses())?;
                 Ok(Self::Romfs(plan))
             }
             ImageFormat::Erofs(options) => verimount_erofs::plan(tree, options, progress)
                 .map(Self::Erofs)
-                .map_err(|error| Error::build_erofs(directory, error)),
+                .map_err(|error| Fault::build_erofs(directory, error)),
         }
     }
 
@@ -76,10 +76,10 @@ impl ImagePlan {
         match self {
             Self::Romfs(plan) => plan
                 .write_to(&mut file, progress)
-                .map_err(|error| Error::build_romfs(output, error)),
+                .map_err(|error| Fault::build_romfs(output, error)),
             Self::Erofs(plan) => plan
                 .write_to(&mut file, all_processors(), progress)
-                .map_err(|error| Error::build_erofs(output, error)),
+                .map_err(|error| Fault::build_erofs(output, error)),
         }
     }
 

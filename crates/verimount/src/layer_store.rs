@@ -22,6 +22,7 @@ use crate::{
     archive_input::{Receiver, Rest, compression, open_archive, seekable},
     blob::{Stopped, digest_text, hashed},
     build::build_tree,
+    fault::{ContentFault, Fault},
     image_archive::{FilePart, ImageArchiveError, ImageFiles, InArchive, images},
     output_file::folder_of,
     progress::Watch,
@@ -49,7 +50,7 @@ pub fn build_layer_store<S: AsRef<Path>>(
         count = store.layers.len();
         let layers: Vec<_> = store.layers.into_values().collect();
         let tree = scan_store(store.file, &layers, output, scan_options);
-        tree.map_err(|error| Error::scan(output, error))
+        tree.map_err(|error| Fault::scan(output, error))
     };
     let built = build_tree(output, output, options, scan)?;
     Ok(Built {
@@ -114,7 +115,7 @@ impl<'o> Store<'o> {
         let file = tempfile::tempfile_in(folder_of(output));
         Ok(Self {
             output,
-            file: file.map_err(|error| Error::io(output, error))?,
+            file: file.map_err(|error| ContentFault::io(output, error))?,
             layers: BTreeMap::new(),
         })
     }
@@ -124,13 +125,13 @@ impl<'o> Store<'o> {
         if source.is_dir() {
             return self.add_images(&InDirectory(source), source, watch);
         }
-        let of_source = |error| Error::io(source, error);
+        let of_source = |error| ContentFault::io(source, error);
         let archive = open_archive(source).map_err(of_source)?;
         let archive = seekable(archive, source, self.output, watch)?;
         let copy = archive.try_clone().map_err(of_source)?;
         let all = ScanOptions::default();
         let scan = ArchiveScan::read(copy, source, &all);
-        let scan = &scan.map_err(|error| Error::scan(source, error))?;
+        let scan = &scan.map_err(|error| Fault::scan(source, error))?;
         let archive = Arc::new(archive);
         self.add_images(&InArchive { archive, scan }, source, watch)
     }
@@ -149,7 +150,7 @@ impl<'o> Store<'o> {
 
     /// Adds a layer, unless it is there.
     fn add(&mut self, layer: &FilePart, source: &Path, watch: &mut Watch<'_>) -> Result<(), Error> {
-        let of_store = |error| Error::io(self.output, error);
+        let of_store = |error| ContentFault::io(self.output, error);
         let start = self.file.seek(SeekFrom::End(0)).map_err(of_store)?;
         let copied = self.copy(layer, watch);
         let (digest, blob) = copied.map_err(|stopped| stopped.at(source))?;

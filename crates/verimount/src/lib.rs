@@ -174,15 +174,13 @@
     allow(dead_code, reason = "what only remote content needs")
 )]
 
-mod accepted;
 mod archive_input;
-mod beheaded;
 mod blob;
 mod build;
 mod build_format;
 mod content;
 mod describe;
-mod error;
+mod diff;
 mod error_kind;
 mod extract;
 #[cfg_attr(not(feature = "remote"), path = "far/absent.rs")]
@@ -194,31 +192,21 @@ mod image_archive;
 mod image_device;
 mod image_format;
 mod image_plan;
-mod layer_note;
 mod layer_store;
-mod layers_error;
-mod lazy;
-mod like;
 mod listing;
-mod location;
 mod losses;
 mod metadata;
-mod mirrors;
 mod model;
 mod mount;
 mod open;
 mod open_options;
-mod opening;
 mod output_file;
-mod place;
 mod prefetch;
 mod processors;
 mod progress;
 mod resident;
 mod seal;
-mod seal_search;
 mod sign;
-mod trust;
 mod verify;
 
 pub mod bridge;
@@ -232,17 +220,14 @@ pub use build::{BuildOptions, Built, build, build_archive};
 pub use build_format::{ImageFormat, RomfsOptions};
 pub use content::Content;
 pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
-pub use error::Error;
-pub use error_kind::ErrorKind;
+pub use diff::{Difference, diff};
 pub use extract::{ExtractOptions, Extracted, Unrestored, UnrestoredFiles, UnrestoredText};
 pub use file::File;
 pub use image::Image;
 pub use image_device::ImageDevice;
 pub use image_format::ImageDescription;
 pub use layer_store::build_layer_store;
-pub use like::{Difference, Unshared, UnsharedReason, diff};
 pub use listing::{DirEntry, ReadDir, Walk};
-pub use location::{Location, LocationError};
 pub use losses::{LossText, RefusedLosses};
 pub use metadata::Metadata;
 pub use model::ModelSignature;
@@ -253,13 +238,41 @@ pub use progress::{Progress, Step};
 pub use resident::ResidentFiles;
 pub use seal::{DigestOptions, NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};
-pub use trust::{ParseRootHashError, RootHash};
 pub use verify::{Finding, Repaired, Report, VerifiedModel, VerifyOptions};
 
-pub use verimount_mirrors::{MirrorStats, PlaceStats};
+/// ```
+/// use verimount::{ErrorKind, Image, OpenOptions};
+///
+/// let options = OpenOptions::new().unpinned();
+/// let error = Image::open("missing.img", &options).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NotFound);
+/// assert!(error.to_string().starts_with("missing.img: "));
+/// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::NotFound);
+/// ```
+#[doc(inline)]
+pub use verimount_content::Error;
+/// ```
+/// use std::path::Path;
+/// use verimount::Location;
+///
+/// let file = Location::from(Path::new("app.img"));
+/// assert_eq!(file.path(), Some(Path::new("app.img")));
+/// # #[cfg(feature = "remote")]
+/// # {
+/// let remote: Location = "https://example.org/app.img".parse()?;
+/// assert!(remote.is_remote());
+/// # }
+/// # Ok::<_, verimount::LocationError>(())
+/// ```
+#[doc(inline)]
+pub use verimount_content::Location;
+#[doc(inline)]
+pub use verimount_content::{
+    ErrorKind, LocationError, MirrorStats, ParseRootHashError, Pin, PlaceStats, RootHash, Unshared,
+    UnsharedReason,
+};
 pub use verimount_models::{Claim as ModelClaim, Key as ModelKey};
 pub use verimount_names::{one_line, printable, printable_json};
-pub use verimount_serve::Pin;
 pub use verimount_source::{Fetch, ReadAt, ReadError};
 pub use verimount_tree::{FileType, Timestamp};
 pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey, SecretKey};

@@ -16,7 +16,10 @@ use std::{
 use verimount_models::{Bundle, Claim, Key, MAX_BUNDLE, Manifest};
 use verimount_tree::{Error as TreeError, FileType, NodeId, Tree};
 
-use crate::{Error, fault::Fault};
+use crate::{
+    Error,
+    fault::{ContentFault, Fault},
+};
 
 pub(crate) use self::{
     building::{BuildChecks, ContentChecks},
@@ -47,7 +50,7 @@ impl ModelSignature {
     /// reading.
     pub fn open(path: impl AsRef<Path>, key: &Key) -> Result<Self, Error> {
         let path = path.as_ref();
-        let text = read_text(path).map_err(|error| Error::io(path, error))?;
+        let text = read_text(path).map_err(|error| ContentFault::io(path, error))?;
         let manifest = Bundle::parse(&text).and_then(|bundle| bundle.verify(key));
         let manifest = manifest.map_err(|error| Fault::ModelSignature(error).at(path))?;
         Ok(Self {

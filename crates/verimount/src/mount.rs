@@ -164,15 +164,15 @@ impl Content {
         } else {
             content.tree()?
         };
-        let (identity, account) = (content.identity(), content.account.clone());
-        let location = content.location.clone();
+        let (identity, account) = (content.identity(), content.opened.account.clone());
+        let location = content.opened.location.clone();
         let tree = match tree {
             Some(tree) => VerifiedTree::new(tree, identity, account),
             None => VerifiedTree::of_file(content.single_file(), identity, account),
         };
-        let mirrors = content.mirrored.as_ref();
+        let mirrors = content.opened.mirrored.as_ref();
         let tree = tree
-            .with_origin(content.origin.clone())
+            .with_origin(content.opened.origin.clone())
             .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
         let tree = match options.resident {
             Some(_) => tree.with_seen_names(),
@@ -183,7 +183,7 @@ impl Content {
             Some(files) => Some(files.keep(&tree, files.find(&content, tree.inner())?)),
             None => None,
         };
-        let pin = Some(content.pin.clone());
+        let pin = Some(content.opened.pin.clone());
         let served = match location.path() {
             Some(path) => served(path, pin),
             None => Served::new(location.to_string(), pin),

@@ -2,10 +2,11 @@
 
 use std::path::{Path, absolute};
 
+use verimount_content::Pin;
 use verimount_names::printable;
-use verimount_serve::Pin;
 
 pub use crate::processors::auto_threads;
+pub use verimount_content::{CacheStatus, OriginFailure, OriginReplacement, OriginStatus};
 pub use verimount_mount::{
     Daemon, DaemonEnd, EndSignals, EndingMount, Mode, MountEntry, MountError,
     MountOptions as AttachOptions, Mountable, Mounted, NoAnswer, RegisteredExport, Registration,
@@ -13,10 +14,9 @@ pub use verimount_mount::{
     shown_process, unmount,
 };
 pub use verimount_serve::{
-    AskError, BadSector, CacheStatus, CheckEvent, Export, Failure, ImageStatus, Kind,
-    MirrorsStatus, OriginFailure, OriginReplacement, OriginStatus, PlaceStatus, Requests,
-    ResidentStatus, Served, Status, StorageCounts, VolumeStatus, ask_export, ask_mount,
-    check_export,
+    AskError, BadSector, CheckEvent, Export, Failure, ImageStatus, Kind, MirrorsStatus,
+    PlaceStatus, Requests, ResidentStatus, Served, Status, StorageCounts, VolumeStatus, ask_export,
+    ask_mount, check_export,
 };
 pub use verimount_sys::{GuardedPath, end_by, take_inherited};
 

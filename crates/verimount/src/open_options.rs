@@ -1,13 +1,7 @@
-use std::sync::Arc;
+use verimount_content::{Options, Pins, Trust};
+use verimount_verity::{FileDigest, PublicKey};
 
-use verimount_verity::{FileDigest, PublicKey, VerifyOptions};
-
-use crate::{
-    Error, ImageDevice, Location, RootHash,
-    far::Access,
-    fault::Fault,
-    trust::{Pins, Trust},
-};
+use crate::{Error, ImageDevice, Location, RootHash, fault::ContentFault};
 
 /// Which content is accepted, where its seal is, and how it is read.
 ///
@@ -30,15 +24,8 @@ use crate::{
 pub struct OpenOptions {
     pins: Pins,
     without_pins: Option<WithoutPins>,
-    pub(crate) sidecar: Option<Location>,
-    pub(crate) hash_offset: Option<u64>,
     pub(crate) devices: Vec<ImageDevice>,
-    pub(crate) mirrors: Vec<Location>,
-    pub(crate) repair: bool,
-    pub(crate) like: Vec<Location>,
-    pub(crate) page_cache: bool,
-    pub(crate) verify: VerifyOptions,
-    pub(crate) access: Access,
+    pub(crate) places: Options,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -86,14 +73,14 @@ impl OpenOptions {
 
     /// The file with the Merkle tree, if it is neither at the end of the data nor in `FILE.verity`.
     pub fn sidecar(mut self, sidecar: impl Into<Option<Location>>) -> Self {
-        self.sidecar = sidecar.into();
+        self.places.sidecar = sidecar.into();
         self
     }
 
     /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the data's own file. By
     /// default, that in `FILE.dmverity`, if there is no sidecar.
     pub fn hash_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
-        self.hash_offset = offset.into();
+        self.places.hash_offset = offset.into();
         self
     }
 
@@ -108,14 +95,14 @@ impl OpenOptions {
     /// place, or cannot be read there, is taken from the next one that has it right. Mirrors are opened when they are
     /// needed, and must have the content that was accepted at first. There can be up to 15.
     pub fn mirror(mut self, location: impl Into<Location>) -> Self {
-        self.mirrors.push(location.into());
+        self.places.mirrors.push(location.into());
         self
     }
 
     /// Whether right bytes from a mirror are written where others were found, in files on this machine: those of the content
     /// and of its mirrors. Only what was verified is written.
     pub fn repair(mut self, repair: bool) -> Self {
-        self.repair = repair;
+        self.places.repair = repair;
         self
     }
 
@@ -123,7 +110,7 @@ impl OpenOptions {
     /// is fetched. Nothing there is trusted: all is verified as what is fetched, which what does not match is.
     /// [`Content::unshared`](crate::Content::unshared) says what cannot be used.
     pub fn like(mut self, older: impl Into<Location>) -> Self {
-        self.like.push(older.into());
+        self.places.like.push(older.into());
         self
     }
 
@@ -132,13 +119,13 @@ impl OpenOptions {
     /// whoever reads once, or is mounted, keeps the bytes elsewhere. Files that are opened for [`repair`](Self::repair) are
     /// read so anyway.
     pub fn page_cache(mut self, page_cache: bool) -> Self {
-        self.page_cache = page_cache;
+        self.places.page_cache = page_cache;
         self
     }
 
     /// How much of the Merkle tree is kept in memory, in bytes; by default 16 MiB.
     pub fn tree_cache(mut self, bytes: usize) -> Self {
-        self.verify.cache_bytes = bytes;
+        self.places.verify.cache_bytes = bytes;
         self
     }
 
@@ -146,54 +133,34 @@ impl OpenOptions {
     pub(crate) fn trust(&self, location: &Location) -> Result<Trust, Error> {
         match self.without_pins {
             None => Ok(Trust::Pinned(self.pins.clone())),
-            Some(_) if !self.pins.is_empty() => Err(Fault::PinnedAndNot.at(location)),
+            Some(_) if !self.pins.is_empty() => Err(ContentFault::PinnedAndNot.at(location)),
             Some(WithoutPins::Unpinned) => Ok(Trust::Unpinned),
             Some(WithoutPins::Unverified) => Ok(Trust::Unverified),
         }
     }
 
-    /// These options, for content whose seal is where such seals usually are, and that is nowhere else.
-    pub(crate) fn without_places(self) -> Self {
+    /// These options, for content that is nowhere else and has no devices.
+    pub(crate) fn alone(self) -> Self {
         Self {
-            sidecar: None,
-            hash_offset: None,
             devices: Vec::new(),
-            mirrors: Vec::new(),
-            repair: false,
-            like: Vec::new(),
+            places: self.places.without_places(),
             ..self
         }
     }
 
-    /// These options, with an account of what is read through the content that is about to be opened, its devices
-    /// included, and of what has taken its place.
-    pub(crate) fn with_own_account(mut self) -> Self {
-        self.verify.account = Arc::default();
-        self.access = self.access.without_replacement();
-        self
+    /// These options, with an account of what is read through the content that is about to be opened, its devices included.
+    pub(crate) fn with_own_account(self) -> Self {
+        Self {
+            places: self.places.with_own_account(),
+            ..self
+        }
     }
 
-    /// These options, for content at `location` of which `trust` accepts some. What is pinned need not be the same file
-    /// at each read. Headers are sent to one server only: that of the content or, if it is on this machine, that of the
-    /// first location which is not.
+    /// These options, for content at `location` of which `trust` accepts some.
     pub(crate) fn for_content(&self, location: &Location, trust: &Trust) -> Self {
         let devices = self.devices.iter().map(ImageDevice::location);
-        let others = self
-            .sidecar
-            .iter()
-            .chain(&self.mirrors)
-            .chain(devices)
-            .chain(&self.like);
-        let first = [location].into_iter().chain(others).find_map(Location::far);
-        let access = match trust {
-            Trust::Pinned(_) => self.access.clone().tolerating_changes(),
-            Trust::Unpinned | Trust::Unverified => self.access.clone(),
-        };
         Self {
-            access: match first {
-                Some(first) => access.sending_headers_to(first),
-                None => access,
-            },
+            places: self.places.for_content(location, trust, devices),
             ..self.clone()
         }
     }

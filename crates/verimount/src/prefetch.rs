@@ -39,11 +39,11 @@ impl Content {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if all of it would be thrown away, as there is no cache; nothing is
     /// fetched then.
     pub fn prefetch(&self, what: Prefetch) -> Result<(), Error> {
-        let (Some(reader), Some(origin)) = (&self.reader, &self.origin) else {
+        let (Some(reader), Some(origin)) = (&self.opened.reader, &self.opened.origin) else {
             return Ok(());
         };
         if what == Prefetch::All && origin.status().cache.is_none() {
-            return Err(Fault::NoCache.at(&self.location));
+            return Err(Fault::NoCache.at(&self.opened.location));
         }
         if what != Prefetch::None {
             reader.will_need_tree();

@@ -4,7 +4,11 @@ use verimount_scan::Patterns;
 use verimount_serve::{Resident, ResidentMemory, SelectedFiles, VerifiedTree};
 use verimount_tree::Tree;
 
-use crate::{Content, Error, fault::Fault, processors::auto_threads};
+use crate::{
+    Content, Error,
+    fault::{ContentFault, Fault},
+    processors::auto_threads,
+};
 
 /// Files of an image that are kept in memory, whole and verified, as they are opened; the kernel reads and maps them there as
 /// it does the files of any other file system.
@@ -71,8 +75,8 @@ impl ResidentFiles {
             return Ok(SelectedFiles::all());
         };
         let found = SelectedFiles::find(tree, |path| patterns.matches(path));
-        let found = found.map_err(|error| Error::image(&content.location, error))?;
-        found.ok_or_else(|| Fault::NothingResident.at(&content.location))
+        let found = found.map_err(|error| ContentFault::image(&content.opened.location, error))?;
+        found.ok_or_else(|| Fault::NothingResident.at(&content.opened.location))
     }
 
     /// Keeps the selected files of a tree.

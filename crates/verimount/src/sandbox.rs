@@ -6,6 +6,7 @@
 use std::{io, path::Path};
 
 use rustix::fs::{Mode, OFlags};
+use verimount_content::{BESIDE, FarLocation, SIDECAR_SUFFIX, path_with};
 use verimount_mount::{AwakeLimit, MountOptions as AttachOptions, MountTasks};
 use verimount_sandbox::{FileRights, Sandbox as Rights};
 use verimount_sys::GuardedPath;
@@ -14,7 +15,6 @@ use crate::{
     Location, ResidentFiles,
     doctor::uring_is_on,
     far::{helper_tasks, own_files},
-    location::{BESIDE, Kind as Place, SIDECAR_SUFFIX, path_with},
 };
 
 pub use verimount_helper::{Answer, Task, ask, ask_for_file, detach as detach_helper, removing};
@@ -62,18 +62,15 @@ impl Sandbox {
 
     /// Keeps what reading content takes: its file and those beside it with what verifies it, or the network.
     pub fn read_content(&mut self, location: &Location) {
-        match &location.0 {
-            Place::Path(path) => {
-                self.read(path);
-                for suffix in BESIDE {
-                    self.read(path_with(path, suffix));
-                }
+        if let Some(path) = location.path() {
+            self.read(path);
+            for suffix in BESIDE {
+                self.read(path_with(path, suffix));
             }
-            Place::Far(far) => {
-                self.is_remote = true;
-                self.registries.extend(far.registry().map(str::to_owned));
-            }
-            Place::Source { .. } => {}
+        }
+        if let Some(far) = FarLocation::of(location) {
+            self.is_remote = true;
+            self.registries.extend(far.registry().map(str::to_owned));
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use rustix::fs::OFlags;
+use verimount_content::{Options, Place, open_file, sidecar_path};
 use verimount_source::{Fetch, FileSource, ReadAt, Unchecked};
 use verimount_verity::{
     Descriptor, Error as VerityError, FileDigest, Identity, SealLayout, Sealed, TreeParams,
@@ -18,9 +19,7 @@ use verimount_verity::{
 
 use crate::{
     Error, Location, ModelSignature, Step,
-    far::Access,
-    fault::{Fault, Precious},
-    location::{open_file, sidecar_path},
+    fault::{ContentFault, Fault, Precious},
     model::seal_checked,
     output_file::OutputFile,
     processors::all_processors,
@@ -181,7 +180,7 @@ where
     Error: From<L::Error>,
 {
     let location = location.try_into()?;
-    let (source, _) = location.open(&Access::default())?;
+    let (source, _) = Place::new(location.clone(), &Options::default()).content()?;
     let mut watch = options.watcher.watch();
     let mut progress = step(&mut watch, Step::Hash, source.length());
     let params = &options.params;
@@ -193,18 +192,18 @@ where
         &mut progress,
     )
     .map(|descriptor| descriptor.file_digest())
-    .map_err(|error| Error::seal(location, error))
+    .map_err(|error| ContentFault::seal(location, error))
 }
 
 fn beside(file: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result<NewSeal, Error> {
     let source = Arc::new(open_file(file)?);
     let is_shadowed = match Sealed::open_appended(source.clone()) {
         Ok(_) => true,
-        Err(error @ VerityError::Unfinished { .. }) => return Err(Error::seal(file, error)),
+        Err(error @ VerityError::Unfinished { .. }) => return Err(ContentFault::seal(file, error)),
         Err(_) => false,
     };
     let sidecar = sidecar_path(file);
-    let io = |error| Error::io(&sidecar, error);
+    let io = |error| ContentFault::io(&sidecar, error);
     let output = OutputFile::replacing(&sidecar).map_err(io)?;
     if !options.replace {
         refuse_to_replace(&sidecar, source.clone())?;
@@ -238,10 +237,10 @@ fn refuse_to_replace(sidecar: &Path, data: Arc<FileSource>) -> Result<(), Error>
 fn append(path: &Path, options: &SealOptions, watch: &mut Watch<'_>) -> Result<NewSeal, Error> {
     let file = open_to_change(path)?;
     let source = file.try_clone().and_then(FileSource::new);
-    let source = Arc::new(source.map_err(|error| Error::io(path, error))?);
+    let source = Arc::new(source.map_err(|error| ContentFault::io(path, error))?);
     let resumed = match Sealed::open_appended(source.clone()) {
-        Ok(_) => return Err(Error::seal(path, VerityError::AlreadySealed)),
-        Err(error @ VerityError::Source(_)) => return Err(Error::seal(path, error)),
+        Ok(_) => return Err(ContentFault::seal(path, VerityError::AlreadySealed)),
+        Err(error @ VerityError::Source(_)) => return Err(ContentFault::seal(path, error)),
         Err(VerityError::Unfinished { data_size }) => Some(data_size),
         Err(_) => None,
     };
@@ -291,7 +290,7 @@ fn make_of(
             dm_verity::seal(source, file, beside, params, threads, progress).map(NewSeal::dm_verity)
         }
     };
-    made.map_err(|error| Error::seal(path, error))
+    made.map_err(|error| ContentFault::seal(path, error))
 }
 
 impl NewSeal {
@@ -336,5 +335,5 @@ pub(crate) fn open_to_change(path: &Path) -> Result<File, Error> {
             Err(TryLockError::Error(error)) => Err(error),
         }
     };
-    open().map_err(|error| Error::io(path, error))
+    open().map_err(|error| ContentFault::io(path, error))
 }

@@ -6,14 +6,15 @@ use std::{
     sync::Arc,
 };
 
+use verimount_content::{Place, Trust, find_seal};
 use verimount_source::FileSource;
 use verimount_verity::{
     Error as VerityError, FileDigest, KeyPair, SealLayout, Sealed, SecretKey, Signature,
 };
 
 use crate::{
-    Error, Location, OpenOptions, output_file::OutputFile, place::Place, seal::open_to_change,
-    seal_search::find_seal, trust::Trust,
+    Error, Location, OpenOptions, fault::ContentFault, open::missing_seal, output_file::OutputFile,
+    seal::open_to_change,
 };
 
 /// A sealed file that can be signed.
@@ -33,12 +34,12 @@ impl SealedFile {
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         let location = Location::from(path);
-        let options = &options.for_content(&location, &Trust::Unverified);
+        let options = &options.for_content(&location, &Trust::Unverified).places;
         let place = Place::new(location.clone(), options);
         let (source, _) = place.content()?;
         Ok(Self {
             path: path.to_owned(),
-            sealed: find_seal(&place, source)?,
+            sealed: find_seal(&place, source).map_err(|error| missing_seal(error, options))?,
             sidecar: options.sidecar.clone().or(location.sidecar()),
         })
     }
@@ -56,7 +57,7 @@ impl SealedFile {
     /// meanwhile, and those of writing.
     pub fn sign(&self, key: &SecretKey) -> Result<(), Error> {
         let signature = key.sign(&self.digest());
-        let signature = signature.map_err(|error| Error::seal(&self.path, error))?;
+        let signature = signature.map_err(|error| ContentFault::seal(&self.path, error))?;
         match (self.sealed.layout(), &self.sidecar) {
             (SealLayout::Sidecar, Some(sidecar)) => self.replace_sidecar(sidecar, &signature),
             _ => self.change_end(&signature),
@@ -66,7 +67,7 @@ impl SealedFile {
     fn change_end(&self, signature: &Signature) -> Result<(), Error> {
         let file = open_to_change(&self.path)?;
         let content = file.try_clone().and_then(FileSource::new);
-        let content = Arc::new(content.map_err(|error| Error::io(&self.path, error))?);
+        let content = Arc::new(content.map_err(|error| ContentFault::io(&self.path, error))?);
         let change = || {
             // The file is locked now, so nobody else can sign it.
             let locked = Sealed::open_appended(content.clone())?;
@@ -79,11 +80,11 @@ impl SealedFile {
             }
             locked.replace_signature(&file, &*content, signature)
         };
-        change().map_err(|error| Error::seal(&self.path, error))
+        change().map_err(|error| ContentFault::seal(&self.path, error))
     }
 
     fn replace_sidecar(&self, sidecar: &Location, signature: &Signature) -> Result<(), Error> {
-        let io = |error| Error::io(sidecar, error);
+        let io = |error| ContentFault::io(sidecar, error);
         let path = sidecar
             .path()
             .ok_or_else(|| io(io::ErrorKind::Unsupported.into()))?;
@@ -95,7 +96,7 @@ impl SealedFile {
         let new = OutputFile::replacing(&path).map_err(io)?;
         io::copy(&mut old, &mut new.file()).map_err(io)?;
         let written = self.sealed.write_signature(new.file(), signature);
-        written.map_err(|error| Error::seal(sidecar, error))?;
+        written.map_err(|error| ContentFault::seal(sidecar, error))?;
         let finish = || {
             let metadata = old.metadata()?;
             // Root restores the owner; for other users this fails, and the file is their own.
@@ -122,7 +123,7 @@ impl NewKeyFiles {
     pub fn new(public: &Path, secret: &Path) -> Result<Self, Error> {
         let new = |path: &Path, mode| match OutputFile::new(path, mode) {
             Ok(file) => Ok((path.to_owned(), file)),
-            Err(error) => Err(Error::io(path, error)),
+            Err(error) => Err(ContentFault::io(path, error)),
         };
         Ok(Self {
             secret: new(secret, 0o600)?,
@@ -136,12 +137,13 @@ impl NewKeyFiles {
     /// Those of the system.
     pub fn generate(self, password: Option<String>) -> Result<(), Error> {
         let (secret, public) = (self.secret.0, self.public.0);
-        let pair = KeyPair::generate(password).map_err(|error| Error::seal(&secret, error))?;
-        write(self.secret.1, &pair.secret).map_err(|error| Error::io(&secret, error))?;
+        let pair =
+            KeyPair::generate(password).map_err(|error| ContentFault::seal(&secret, error))?;
+        write(self.secret.1, &pair.secret).map_err(|error| ContentFault::io(&secret, error))?;
         write(self.public.1, &pair.public).map_err(|error| {
             // Left alone, the secret key would block the next attempt.
             let _ = std::fs::remove_file(&secret);
-            Error::io(&public, error)
+            ContentFault::io(&public, error)
         })
     }
 }

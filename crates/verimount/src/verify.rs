@@ -11,7 +11,7 @@ use verimount_verity::{BadRange, BadReason, Identity, survey};
 
 use crate::{
     Content, Error, ModelKey, Step,
-    fault::Fault,
+    fault::ContentFault,
     image_format::{check, open_damaged},
     model::verify_model,
     processors::all_processors,
@@ -148,10 +148,10 @@ pub(crate) fn verify(content: &Content, options: &VerifyOptions) -> Result<Repor
 }
 
 pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result<Report, Error> {
-    let at = &content.location;
-    let reader = content.reader.as_ref();
-    let reader = reader.ok_or_else(|| Fault::Unverified.at(at))?;
-    let alone = content.mirrored.as_ref();
+    let at = &content.opened.location;
+    let reader = content.opened.reader.as_ref();
+    let reader = reader.ok_or_else(|| ContentFault::Unverified.at(at))?;
+    let alone = content.opened.mirrored.as_ref();
     let alone = alone.map(|mirrored| mirrored.first_alone(at)).transpose()?;
     // What others have right is bad here nevertheless.
     let (reader, had_bad_end) = match &alone {
@@ -175,14 +175,14 @@ pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result
     let mut progress = step(watch, Step::Verify, reader.size());
     let mut found = |bad| report.add(bad);
     survey(reader, all_processors(), &mut found, &mut progress)
-        .map_err(|error| Error::seal(at, error))?;
+        .map_err(|error| ContentFault::seal(at, error))?;
     drop(progress);
     if report.bad_ranges > 0 {
         report.name_files(content, watch)?;
         report.repair(content, watch)?;
     }
     if report.is_good() {
-        report.defect = check(content.source.clone()).err();
+        report.defect = check(content.opened.source.clone()).err();
     }
     Ok(report)
 }
@@ -203,13 +203,14 @@ impl Report {
     /// Reads all content from where it is right, whereby what is wrong is replaced if that is wanted, and verifies the first
     /// place once more.
     fn repair(&mut self, content: &Content, watch: &mut Watch<'_>) -> Result<(), Error> {
-        let (Some(mirrored), Some(reader)) = (&content.mirrored, &content.reader) else {
+        let (Some(mirrored), Some(reader)) = (&content.opened.mirrored, &content.opened.reader)
+        else {
             return Ok(());
         };
         if !mirrored.repairs {
             return Ok(());
         }
-        let at = &content.location;
+        let at = &content.opened.location;
         let mut bad_bytes = 0;
         let (alone, _) = mirrored.first_alone(at)?;
         for (what, reader) in [(Step::Repair, &**reader), (Step::Verify, &alone)] {
@@ -217,7 +218,7 @@ impl Report {
             let mut found = |bad: BadRange| bad_bytes += bad.range.end - bad.range.start;
             let mut progress = step(watch, what, reader.size());
             survey(reader, all_processors(), &mut found, &mut progress)
-                .map_err(|error| Error::seal(at, error))?;
+                .map_err(|error| ContentFault::seal(at, error))?;
             mirrored.mirrors.finish_repairs();
         }
         let end_of_seal = self.repaired.map_or(0, |repaired| repaired.ranges);
@@ -230,7 +231,7 @@ impl Report {
 
     /// Finds the files of an image that overlap the bad ranges, as far as names are readable.
     fn name_files(&mut self, content: &Content, watch: &mut Watch<'_>) -> Result<(), Error> {
-        let tree = match open_damaged(content.source.clone()) {
+        let tree = match open_damaged(content.opened.source.clone()) {
             Ok(Some(tree)) => tree,
             Ok(None) => return Ok(()),
             Err(error) => {
@@ -259,7 +260,7 @@ impl Report {
             }
         });
         if is_cancelled {
-            Err(Fault::Cancelled.at(&content.location))
+            Err(ContentFault::Cancelled.at(&content.opened.location))
         } else {
             Ok(())
         }

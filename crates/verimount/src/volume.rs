@@ -21,7 +21,16 @@ pub use verimount_nbd::{Server, SocketAccess, memory_limit};
 pub use verimount_serve::{Disk, DiskAccess, VolumeExport, VolumeFs};
 pub use verimount_sys::return_freed_memory;
 
-use crate::Error;
+pub use crate::error_kind::of_volume as kind_of;
+use crate::{
+    Error,
+    fault::{ContentFault, Fault},
+};
+
+/// Whether an error is about a volume, which has an integrity algorithm and perhaps a key in the place of a seal.
+pub fn is_about_volume(error: &Error) -> bool {
+    matches!(ContentFault::other(error), Some(Fault::Volume(_)))
+}
 
 /// Opens a volume for exclusive use, or for reading only in a mode that is read-only. The files are
 /// returned for their statistics.
@@ -36,6 +45,6 @@ pub fn open(files: &VolumeFiles, options: &OpenOptions) -> Result<(Volume, OpenF
     };
     let opened = files.open(access)?;
     let volume = Volume::open(opened.devices(), options);
-    let volume = volume.map_err(|error| Error::volume(&files.volume, error))?;
+    let volume = volume.map_err(|error| Fault::volume(&files.volume, error))?;
     Ok((volume, opened))
 }

@@ -11,7 +11,11 @@ use std::{
 use verimount_scan::{ArchiveError, Compression, Error as ScanError, check_beginning};
 
 use super::decompress::decompressed;
-use crate::{Error, Progress, Step, fault::Fault, progress::Watch};
+use crate::{
+    Error, Progress, Step,
+    fault::{ContentFault, Fault},
+    progress::Watch,
+};
 
 /// How much is received at once, in bytes.
 const PIECE: u64 = 1 << 20;
@@ -86,25 +90,25 @@ impl<'a, 'w> Receiver<'a, 'w> {
                 return Ok(len);
             }
             let written = copy.write_all(&piece);
-            written.map_err(|error| Error::io(self.output, error))?;
+            written.map_err(|error| ContentFault::io(self.output, error))?;
             len += piece.len() as u64;
         }
     }
 
     fn not_read(&self, error: io::Error, compression: Option<Compression>) -> Error {
         match compression {
-            _ if self.meter.is_cancelled.get() => Fault::Cancelled.at(self.name),
+            _ if self.meter.is_cancelled.get() => ContentFault::Cancelled.at(self.name),
             Some(compression) if error.raw_os_error().is_none() => {
                 let error = format!("it cannot be decompressed by {compression}: {error}");
-                Error::io(self.name, io::Error::other(error))
+                ContentFault::io(self.name, io::Error::other(error))
             }
-            _ => Error::io(self.name, error),
+            _ => ContentFault::io(self.name, error),
         }
     }
 
     fn refused(&self, source: ArchiveError) -> Error {
         let path = self.name.to_owned();
-        Error::scan(self.name, ScanError::Archive { path, source })
+        Fault::scan(self.name, ScanError::Archive { path, source })
     }
 }
 

@@ -17,7 +17,10 @@ use verimount_scan::FileId;
 use verimount_tree::{ACCESS_LIST, DEFAULT_ACCESS_LIST, NodeId};
 
 use super::was_replaced;
-use crate::{Error, fault::Fault};
+use crate::{
+    Error,
+    fault::{ContentFault, Fault},
+};
 
 /// One of [`Directories`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +53,7 @@ impl Directories {
     /// Opens the target, which is made if it does not exist, and must be empty. If `private`, only the caller
     /// has access to it and to all directories in it.
     pub(super) fn open(target: &Path, private: bool) -> Result<Self, Error> {
-        let io = |error: io::Error| Error::io(target, error);
+        let io = |error: io::Error| ContentFault::io(target, error);
         let mode = if private {
             Mode::RWXU
         } else {

@@ -181,14 +181,18 @@ fn go_on(_: &Path) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// The error of extracting, which names `path` in the copy.
+/// The error of extracting, which names `path` in the copy, and its kind.
 #[track_caller]
-fn io_error_at(copy: &Path, path: &str, extracted: Result<Extracted, Error>) -> io::Error {
+fn io_error_at(
+    copy: &Path,
+    path: &str,
+    extracted: Result<Extracted, Error>,
+) -> (io::ErrorKind, Error) {
     let error = extracted.unwrap_err();
     let at = error.location().and_then(Location::path);
     assert_eq!(at, Some(&*copy.join(path)));
-    match error.into_fault() {
-        Fault::Io(reason) => reason,
+    match ContentFault::of(&error) {
+        ContentFault::Io(reason) => (reason.kind(), error),
         other => panic!("{other:?}"),
     }
 }
@@ -326,7 +330,10 @@ fn no_more_is_written_than_the_image_may_have() {
     tree.add(1, "second", 3, FileType::RegularFile, 0o600, 41);
     let (_folder, copy, extracted) = extract_beside(&tree, go_on);
     let error = extracted.unwrap_err();
-    assert!(matches!(error.fault(), Fault::TooLarge { limit: 100 }));
+    assert!(matches!(
+        ContentFault::other(&error),
+        Some(Fault::TooLarge { limit: 100 })
+    ));
     let at = error.location().and_then(Location::path);
     assert_eq!(at, Some(&*copy.join("second")));
     tree.bytes = 101;
@@ -365,13 +372,13 @@ fn a_directory_that_is_replaced_is_not_used() {
     let (_folder, copy, extracted) = extract_beside(&tree, |copy| {
         replace(copy, |path| fs::create_dir(path).unwrap())
     });
-    let error = io_error_at(&copy, "a/second", extracted);
+    let (_, error) = io_error_at(&copy, "a/second", extracted);
     assert!(error.to_string().contains("replaced"), "{error}");
     let (_folder, copy, extracted) = extract_beside(&tree, |copy| {
         replace(copy, |path| symlink(outside.path(), path).unwrap())
     });
-    let error = io_error_at(&copy, "a/second", extracted);
-    assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+    let (kind, _) = io_error_at(&copy, "a/second", extracted);
+    assert_eq!(kind, io::ErrorKind::NotADirectory);
     assert_eq!(outside.path().read_dir().unwrap().count(), 0);
 }
 
@@ -395,8 +402,8 @@ fn names_that_others_plant_are_not_followed() {
                 let _ = symlink(&target, copy.join("name"));
                 ControlFlow::Continue(())
             });
-            let error = io_error_at(&copy, "name", extracted);
-            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            let (kind, _) = io_error_at(&copy, "name", extracted);
+            assert_eq!(kind, io::ErrorKind::AlreadyExists);
             assert_eq!(target.exists(), exists);
             let _ = fs::remove_file(&target);
         }
@@ -417,6 +424,6 @@ fn a_first_name_that_is_replaced_is_noticed() {
         }
         ControlFlow::Continue(())
     });
-    let error = io_error_at(&copy, "second", extracted);
+    let (_, error) = io_error_at(&copy, "second", extracted);
     assert!(error.to_string().contains("replaced"), "{error}");
 }

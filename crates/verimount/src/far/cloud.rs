@@ -1,13 +1,13 @@
 //! Storing in object stores.
 
+use verimount_content::{FarLocation, SIDECAR_SUFFIX};
 use verimount_remote::{Error as RemoteError, cloud::ObjectName};
 use verimount_source::{ReadAt, Unchecked};
 
-use super::{FarLocation, PushOptions, Pushed, sound_file::SoundFile};
+use super::{PushOptions, Pushed, sound_file::SoundFile};
 use crate::{
     Error, Step,
-    fault::Fault,
-    location::SIDECAR_SUFFIX,
+    fault::{ContentFault, Fault},
     progress::{Watch, step},
 };
 
@@ -31,8 +31,8 @@ pub(super) fn push(
     for (name, content) in objects {
         let stored = options.session.store_object(&name, &content, &mut progress);
         stored.map_err(|error| match error {
-            RemoteError::Closed => Fault::Cancelled.at(&file.location),
-            error => Error::io(at(&name), error.into()),
+            RemoteError::Closed => ContentFault::Cancelled.at(&file.location),
+            error => ContentFault::io(at(&name), error.into()),
         })?;
     }
     Ok(Pushed {

@@ -7,20 +7,20 @@ use crate::OpenOptions;
 impl OpenOptions {
     /// Keeps on disk what is fetched and verified. What comes from there is verified at each read, too.
     pub fn cache(mut self, cache: impl Into<Option<Cache>>) -> Self {
-        self.access.cache = cache.into();
+        self.places.access.cache = cache.into();
         self
     }
 
     /// How servers are reached.
     pub fn remote(mut self, options: RemoteOptions) -> Self {
-        self.access.session = Session::new(options);
+        self.places.access.session = Session::new(options);
         self
     }
 
     /// Speaks to registries without encryption, and without credentials. Those on this machine are always spoken to without
     /// encryption.
     pub fn plain_http(mut self, plain_http: bool) -> Self {
-        self.access.plain_http = plain_http;
+        self.places.access.plain_http = plain_http;
         self
     }
 }

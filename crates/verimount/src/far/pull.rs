@@ -1,32 +1,24 @@
 //! Copying sealed content from other machines to files.
 
 mod fetched;
-mod file_copy;
 mod share;
 
 use std::{path::Path, ptr, sync::Arc};
 
+use verimount_content::{
+    Accepted, FarLocation, LayersError, OpenFile, Options, Place, Trust, answering, file_copy,
+    mirrors_of, sidecar_path,
+};
 use verimount_remote::registry::{BlobDigest, Descriptor};
 use verimount_source::Fetch;
 use verimount_verity::Identity;
 
-use self::{
-    fetched::Fetched,
-    file_copy::{FileCopy, OpenFile},
-    share::share,
-};
-use super::FarLocation;
+use self::{fetched::Fetched, share::share};
 use crate::{
     Error, Location, OpenOptions, Unshared,
-    accepted::Accepted,
-    fault::Fault,
-    layers_error::LayersError,
-    location::sidecar_path,
-    mirrors::{answering, mirrors_of},
+    fault::{ContentFault, Fault},
     open::open_accepted,
-    place::Place,
     progress::{Watch, Watcher, watched},
-    trust::Trust,
     verify::verify_watched,
 };
 
@@ -101,7 +93,7 @@ where
     let (location, file) = (image.try_into()?, file.as_ref());
     let watch = &mut options.watcher.watch();
     let trust = options.open.trust(&location)?;
-    let open = &options.open.for_content(&location, &trust);
+    let open = &options.open.for_content(&location, &trust).places;
     if !location.is_remote() {
         let reason =
             "a file is copied from another machine (oci://, https://, s3://, gs://, az://)";
@@ -110,10 +102,10 @@ where
     let places = places_of(location, open);
     let mut there = answering(&places, &trust)?;
     let accepted = Accepted::at(there, &trust)?;
-    let accepted = accepted.ok_or_else(|| Fault::Unverified.at(there.location()))?;
+    let accepted = accepted.ok_or_else(|| ContentFault::Unverified.at(there.location()))?;
     // Nothing but the place that is pinned by its name says what that is.
     let is_free = matches!(&trust, Trust::Pinned(pins) if !pins.is_empty())
-        && there.location().named_digest().is_none();
+        && !there.location().names_content();
     let mut left = &places[..];
     loop {
         let from = Places {
@@ -146,7 +138,7 @@ where
 }
 
 /// The content's place, and those of its mirrors.
-fn places_of(location: Location, options: &OpenOptions) -> Vec<Arc<Place>> {
+fn places_of(location: Location, options: &Options) -> Vec<Arc<Place>> {
     let there = Place::new(location, options);
     let mirrors = options.mirrors.iter().cloned();
     let mirrors = mirrors.map(|mirror| Place::of_mirror(mirror, options));
@@ -155,15 +147,16 @@ fn places_of(location: Location, options: &OpenOptions) -> Vec<Arc<Place>> {
 }
 
 fn is_wrong(error: &Error) -> bool {
-    let fault = error.fault();
-    matches!(
-        fault,
-        Fault::Damaged | Fault::Layers(LayersError::WrongLayer { .. })
-    )
+    let is_damaged = matches!(ContentFault::other(error), Some(Fault::Damaged));
+    is_damaged
+        || matches!(
+            ContentFault::of(error),
+            ContentFault::Layers(LayersError::WrongLayer { .. })
+        )
 }
 
 fn is_unread(error: &Error) -> bool {
-    matches!(error.fault(), Fault::Read(_))
+    matches!(ContentFault::of(error), ContentFault::Read(_))
 }
 
 /// Where content is copied from.
@@ -180,7 +173,7 @@ impl Places<'_> {
         &self,
         file: &Path,
         (from, seal_from): (Remote, Option<Remote>),
-        open: &OpenOptions,
+        open: &Options,
         watch: &mut Watch<'_>,
     ) -> Result<Pulled, Error> {
         let data = Fetched::new(file.to_owned(), from.source.length())?;
@@ -193,9 +186,11 @@ impl Places<'_> {
             None => None,
         };
         let here = || -> Result<_, Error> {
-            let options = OpenOptions::new()
-                .sidecar(seal.as_ref().map(Fetched::location).transpose()?)
-                .hash_offset(open.hash_offset);
+            let options = Options {
+                sidecar: seal.as_ref().map(Fetched::location).transpose()?,
+                hash_offset: open.hash_offset,
+                ..Options::default()
+            };
             Ok((Place::new(data.location()?, &options), options))
         };
         let (shared, unshared) = if open.like.is_empty() {
@@ -225,7 +220,7 @@ impl Places<'_> {
     }
 
     /// Finds the file with the content, and that with the seal, if it is another one.
-    fn find(&self, options: &OpenOptions) -> Result<(Remote, Option<Remote>), Error> {
+    fn find(&self, options: &Options) -> Result<(Remote, Option<Remote>), Error> {
         let there = self.there;
         let content: OpenFile = |place| Ok(place.content()?.0);
         if let Some((FarLocation::Registry(_), found)) = there.manifest()? {
@@ -263,15 +258,14 @@ impl Places<'_> {
         opened: Option<Arc<dyn Fetch>>,
         size: u64,
         digest: Option<BlobDigest>,
-        options: &OpenOptions,
+        options: &Options,
     ) -> Result<Remote, Error> {
         let source = match (self.all, opened) {
             ([place], Some(opened)) if ptr::eq(&**place, self.there) => opened,
             ([place], _) => open(place)?,
             (places, _) => {
-                let copy = |place: &Arc<Place>| -> Arc<dyn Fetch> {
-                    Arc::new(FileCopy::new(place.clone(), open, size))
-                };
+                let copy =
+                    |place: &Arc<Place>| -> Arc<dyn Fetch> { file_copy(place.clone(), open, size) };
                 let mirrors = mirrors_of(places, options);
                 Arc::new(mirrors.part("file", places.iter().map(copy).collect()))
             }
@@ -289,6 +283,6 @@ fn open_seal(place: &Place) -> Result<Arc<dyn Fetch>, Error> {
     let at = place.location();
     let beside = || at.sidecar();
     let seal = place.sidecar()?.or_else(beside);
-    let missing = || Fault::NotSealed { sidecar: None }.at(at);
+    let missing = || ContentFault::NotSealed { sidecar: None }.at(at);
     place.file(&seal.ok_or_else(missing)?)
 }

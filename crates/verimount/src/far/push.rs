@@ -1,13 +1,13 @@
 use std::path::Path;
 
+use verimount_content::FarLocation;
 use verimount_remote::{RemoteOptions, Session, registry::Reference};
 use verimount_verity::Identity;
 
-use super::{FarLocation, cloud, registry, sound_file::SoundFile};
+use super::{cloud, registry, sound_file::SoundFile};
 use crate::{
     Error, Location,
     fault::Fault,
-    location::Kind,
     progress::{Watcher, watched},
 };
 
@@ -88,8 +88,8 @@ where
     let watch = &mut options.watcher.watch();
     let refused = |reason| Fault::WrongPlace(reason).somewhere();
     let open = |watch: &mut _| SoundFile::open(file.into(), options.sidecar.clone(), watch);
-    match &to.0 {
-        Kind::Far(FarLocation::Registry(image)) => {
+    match FarLocation::of(&to) {
+        Some(FarLocation::Registry(image)) => {
             let name: &Reference = image.reference();
             if name.tag().is_none() || name.digest().is_some() {
                 return Err(refused(
@@ -98,10 +98,10 @@ where
             }
             registry::push(open(watch)?, image, options, watch)
         }
-        Kind::Far(FarLocation::Object(_)) if options.plain_http => {
+        Some(FarLocation::Object(_)) if options.plain_http => {
             Err(refused("only registries are spoken to without encryption"))
         }
-        Kind::Far(FarLocation::Object(name)) => cloud::push(open(watch)?, name, options, watch),
+        Some(FarLocation::Object(name)) => cloud::push(open(watch)?, name, options, watch),
         _ => Err(refused(
             "a file is stored in a registry (oci://) or object store (s3://, gs://, az://)",
         )),

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use verimount_content::{Place, registry::SealedContent};
 use verimount_remote::registry::BlobDigest;
 use verimount_source::Fetch;
-use verimount_verity::{Digest, FileDigest, Identity};
+use verimount_verity::Identity;
 
 use crate::{
-    Content, Error, FileKind, FoundFormat, Location, OpenOptions, describe, fault::Fault,
-    progress::Watch, verify::verify_watched,
+    Content, Error, FileKind, FoundFormat, Location, OpenOptions, describe,
+    fault::{ContentFault, Fault},
+    progress::Watch,
+    verify::verify_watched,
 };
 
 /// A sealed file that matches its seal.
@@ -24,25 +27,11 @@ pub(crate) struct SoundFile {
     pub(crate) seal: Option<Arc<dyn Fetch>>,
 }
 
-/// What a seal says that the content is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum SealedContent {
-    FsVerity {
-        digest: FileDigest,
-        /// The binary logarithm of the size of a block.
-        block_log2: u8,
-    },
-    DmVerity {
-        root: Digest,
-        superblock: BlobDigest,
-    },
-}
-
 impl SoundFile {
     /// Opens a file, whose seal may be in a sidecar, and verifies all of it.
     ///
     /// # Errors
-    /// [`Fault::NotSealed`]; [`Fault::Damaged`] if not all bytes match the seal; [`Fault::Cancelled`] if `watch`
+    /// [`ContentFault::NotSealed`]; [`Fault::Damaged`] if not all bytes match the seal; [`ContentFault::Cancelled`] if `watch`
     /// ends it; those of opening.
     pub(crate) fn open(
         location: Location,
@@ -53,15 +42,20 @@ impl SoundFile {
         let found = describe(&location, &options)?;
         let Some(seal) = &found.seal else {
             let sidecar = location.sidecar();
-            return Err(Fault::NotSealed { sidecar }.at(location));
+            return Err(ContentFault::NotSealed { sidecar }.at(location));
         };
-        let content = SealedContent::of(&location, &seal.format)?;
-        let opened = Content::open(&location, &content.accepted_by(options.clone()))?;
+        let content = sealed_content(&location, &seal.format)?;
+        let accepting = match &content {
+            SealedContent::FsVerity { digest, .. } => options.clone().digest(*digest),
+            SealedContent::DmVerity { root, .. } => options.clone().root_hash((*root).into()),
+        };
+        let opened = Content::open(&location, &accepting)?;
         let report = verify_watched(&opened, watch)?;
         if !report.is_good() {
             return Err(Fault::Damaged.at(location));
         }
-        let open = |location: &Location| Ok::<_, Error>(location.open(&options.access)?.0);
+        let place = |location: &Location| Place::new(location.clone(), &options.places);
+        let open = |location: &Location| Ok::<_, Error>(place(location).content()?.0);
         Ok(Self {
             data: open(&location)?,
             seal: seal.sidecar.as_ref().map(open).transpose()?,
@@ -73,28 +67,20 @@ impl SoundFile {
     }
 }
 
-impl SealedContent {
-    fn of(location: &Location, seal: &FoundFormat) -> Result<Self, Error> {
-        match seal {
-            FoundFormat::FsVerity(sealed) => Ok(Self::FsVerity {
-                digest: sealed.file_digest(),
-                block_log2: sealed.descriptor().params().block_size.log2(),
-            }),
-            FoundFormat::DmVerity(area) => {
-                let root = area.root_hash_unverified();
-                let root = root.map_err(|error| Error::seal(location, error))?;
-                // The tree of a single block is empty.
-                let root = root.ok_or_else(|| Fault::NotNamed.at(location))?;
-                let superblock = BlobDigest::of(area.head());
-                Ok(Self::DmVerity { root, superblock })
-            }
-        }
-    }
-
-    fn accepted_by(&self, options: OpenOptions) -> OpenOptions {
-        match self {
-            Self::FsVerity { digest, .. } => options.digest(*digest),
-            Self::DmVerity { root, .. } => options.root_hash((*root).into()),
+/// What the seal of a file says its content is.
+fn sealed_content(location: &Location, seal: &FoundFormat) -> Result<SealedContent, Error> {
+    match seal {
+        FoundFormat::FsVerity(sealed) => Ok(SealedContent::FsVerity {
+            digest: sealed.file_digest(),
+            block_log2: sealed.descriptor().params().block_size.log2(),
+        }),
+        FoundFormat::DmVerity(area) => {
+            let root = area.root_hash_unverified();
+            let root = root.map_err(|error| ContentFault::seal(location, error))?;
+            // The tree of a single block is empty.
+            let root = root.ok_or_else(|| ContentFault::NotNamed.at(location))?;
+            let superblock = BlobDigest::of(area.head());
+            Ok(SealedContent::DmVerity { root, superblock })
         }
     }
 }

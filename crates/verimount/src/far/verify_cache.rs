@@ -1,11 +1,9 @@
 use std::{ops::Range, sync::Arc};
 
 use verimount_cache::{Cache, CacheError, Key, Object, Part};
-use verimount_source::GRANULE;
-use verimount_source::{Fetch, ReadAt, ReadError, Scratch};
+use verimount_content::{cached, kept, registry::kept_manifest};
+use verimount_source::{Fetch, GRANULE, ReadAt, ReadError, Scratch};
 use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
-
-use super::{kept, registry::kept_manifest};
 
 /// What [`verify_cache`] found of one content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +58,7 @@ fn check_manifest(cache: &Cache, key: &Key, manifest: &Object) -> CheckedCopy {
         ranges.map(|range| range.end - range.start).sum::<u64>()
     };
     let before = kept();
-    let digest = kept::digest_of_key(key);
+    let digest = cached::digest_of_key(key);
     let is_right = digest.is_some_and(|digest| kept_manifest::find(cache, digest).is_some());
     let after = kept();
     CheckedCopy {

@@ -21,7 +21,12 @@ use super::{
     in_order::{Difference, InOrder},
     type_name,
 };
-use crate::{Error, fault::Fault, image_plan::ImagePlan, output_file::folder_of};
+use crate::{
+    Error,
+    fault::{ContentFault, Fault},
+    image_plan::ImagePlan,
+    output_file::folder_of,
+};
 
 /// What the files of a directory are compared with.
 #[derive(Debug, Clone, Default)]
@@ -169,7 +174,7 @@ impl ContentChecks {
             }
         }
         let hashers = Hashers::start(files.into_iter().map(|(file, _)| file).collect());
-        let hashers = hashers.map_err(|error| Error::io(plan.tree().path(), error))?;
+        let hashers = hashers.map_err(|error| ContentFault::io(plan.tree().path(), error))?;
         let feed = hashers.feed();
         plan.observe(Arc::new(Tap { numbers, feed }));
         Ok(Some(Self { hashers }))

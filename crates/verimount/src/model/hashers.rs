@@ -18,7 +18,7 @@ use std::{
 use verimount_sync::Mutex;
 
 use super::in_order::{Difference, InOrder, Stopped};
-use crate::{Error, fault::Fault, processors::all_processors};
+use crate::{Error, fault::ContentFault, processors::all_processors};
 
 /// The most threads. The contents of files are read one after the other, so more would wait.
 const MAX_THREADS: usize = 4;
@@ -135,7 +135,7 @@ impl Hashers {
             return worked.map(Ok);
         }
         match self.finish(progress) {
-            Err(Stopped) => Err(Fault::Cancelled.at(at)),
+            Err(Stopped) => Err(ContentFault::Cancelled.at(at)),
             Ok(Some(difference)) => Ok(Err(difference)),
             Ok(None) => worked.map(Ok),
         }

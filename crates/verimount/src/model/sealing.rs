@@ -11,7 +11,10 @@ use super::{
     hashers::{Feed, Hashers},
     in_order::InOrder,
 };
-use crate::{Error, fault::Fault};
+use crate::{
+    Error,
+    fault::{ContentFault, Fault},
+};
 
 /// A file whose bytes are hashed when they are read.
 struct Tapped<'a, S> {
@@ -44,7 +47,7 @@ pub(crate) fn seal_checked<T>(
     };
     let mut content = InOrder::new(source.size(), None);
     content.expect(EntryId::ROOT, expected);
-    let hashers = Hashers::start(vec![content]).map_err(|error| Error::io(file, error))?;
+    let hashers = Hashers::start(vec![content]).map_err(|error| ContentFault::io(file, error))?;
     let tapped = Tapped {
         source,
         feed: hashers.feed(),

@@ -17,7 +17,7 @@ use verimount_tree::{FileType, NodeId, Tree, walk};
 use super::{SIGNATURE_FILE, kept_signature, type_name};
 use crate::{
     Content, Error, Step,
-    fault::Fault,
+    fault::{ContentFault, Fault},
     processors::all_processors,
     progress::{Watch, step},
 };
@@ -39,7 +39,7 @@ pub(crate) fn verify_model(
     key: &Key,
     watch: &mut Watch<'_>,
 ) -> Result<Manifest, Error> {
-    let at = &content.location;
+    let at = &content.opened.location;
     let tree = content.tree()?.ok_or_else(|| Fault::NotAnImage.at(at))?;
     let tree = &*tree;
     let inside = |fault: Fault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
@@ -65,7 +65,7 @@ fn signed<'m>(
     tree: &dyn Tree,
     manifest: &'m Manifest,
 ) -> Result<Vec<Signed<'m>>, Error> {
-    let at = &content.location;
+    let at = &content.opened.location;
     let Subject::Directory(signed) = manifest.subject() else {
         return Err(Fault::SignedFile.at(at));
     };
@@ -93,7 +93,7 @@ fn signed<'m>(
     });
     walked.map_err(|error| match error {
         Walked::Refused(error) => error,
-        Walked::Failed(error) => Error::image(at, error),
+        Walked::Failed(error) => ContentFault::image(at, error),
     })?;
     coverage.finish().map_err(uncovered)?;
     Ok(files)
@@ -161,10 +161,12 @@ fn check(
         }
         started
     })
-    .map_err(|error| Error::io(&content.location, error))?;
+    .map_err(|error| ContentFault::io(&content.opened.location, error))?;
     match failed {
-        _ if is_cancelled => Err(Fault::Cancelled.at(&content.location)),
-        Some((number, fault)) => Err(fault.at(&content.location).inside(&files[number].path)),
+        _ if is_cancelled => Err(ContentFault::Cancelled.at(&content.opened.location)),
+        Some((number, fault)) => Err(fault
+            .at(&content.opened.location)
+            .inside(&files[number].path)),
         None => Ok(()),
     }
 }

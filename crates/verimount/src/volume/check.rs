@@ -7,7 +7,7 @@ use verimount_integrity::{
 use super::{Access, OpenFiles, VolumeFiles};
 use crate::{
     Error, Step,
-    fault::Fault,
+    fault::{ContentFault, Fault},
     processors::all_processors,
     progress::{Watch, Watcher, step, watched},
 };
@@ -79,14 +79,14 @@ pub fn check(
     let closed = volume.close();
     checked
         .and_then(|checked| closed.map(|()| checked))
-        .map_err(|error| Error::volume(&files.volume, error))
+        .map_err(|error| Fault::volume(&files.volume, error))
 }
 
 /// Opens a volume in the mode that changes it as little as possible.
 fn open(files: &VolumeFiles, options: &CheckOptions) -> Result<Volume, Error> {
     let devices = files.open(Access::ReadOnly)?;
     let superblock = Superblock::read(&devices.each()[0])
-        .map_err(|error| Error::volume(&files.volume, error))?;
+        .map_err(|error| Fault::volume(&files.volume, error))?;
     let must_write = !options.accept.is_empty();
     let is_incomplete =
         superblock.has_dirty_bitmap() || superblock.recalculation_sector().is_some();
@@ -122,13 +122,13 @@ fn open_in(
         allow_discards: options.allow_discards,
         ..OpenOptions::default()
     };
-    Volume::open(devices.devices(), &options).map_err(|error| Error::volume(&files.volume, error))
+    Volume::open(devices.devices(), &options).map_err(|error| Fault::volume(&files.volume, error))
 }
 
 /// Whether a device can be read, but not written.
 fn cannot_be_written(error: &Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
-    matches!(error.fault(), Fault::Io(reason) if matches!(reason.kind(), PermissionDenied | ReadOnlyFilesystem))
+    matches!(ContentFault::of(error), ContentFault::Io(reason) if matches!(reason.kind(), PermissionDenied | ReadOnlyFilesystem))
 }
 
 fn check_open(

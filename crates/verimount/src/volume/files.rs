@@ -4,10 +4,14 @@ use std::{
     sync::Arc,
 };
 
+use verimount_content::open_file;
 use verimount_integrity::{Devices, Superblock};
 use verimount_source::{Counting, FileStorage, ReadAt};
 
-use crate::{Error, location::open_file};
+use crate::{
+    Error,
+    fault::{ContentFault, Fault},
+};
 
 /// A device of a volume, with statistics of its requests.
 pub type Device = Arc<Counting<FileStorage>>;
@@ -60,7 +64,7 @@ impl VolumeFiles {
                 Access::Write => FileStorage::open(path),
                 Access::ReadOnly => FileStorage::open_read_only(path),
             };
-            let opened = opened.map_err(|error| Error::io(path, error))?;
+            let opened = opened.map_err(|error| ContentFault::io(path, error))?;
             Ok(Arc::new(Counting::new(opened)))
         });
         devices.collect::<Result<_, _>>().map(OpenFiles)
@@ -78,7 +82,7 @@ impl VolumeFiles {
     /// [`WrongFormat`](crate::ErrorKind::WrongFormat), [`Corrupt`](crate::ErrorKind::Corrupt), and those of reading.
     pub fn superblock(&self) -> Result<Superblock, Error> {
         let source = open_file(&self.volume)?;
-        Superblock::read(&source).map_err(|error| Error::volume(&self.volume, error))
+        Superblock::read(&source).map_err(|error| Fault::volume(&self.volume, error))
     }
 
     /// Each path, in the order in which they are opened.

@@ -15,7 +15,7 @@ use verimount_source::ReadAt;
 use super::{Access, Device, VolumeFiles};
 use crate::{
     Error, Step,
-    fault::{Fault, Precious},
+    fault::{ContentFault, Fault, Precious},
     output_file::OutputFile,
     progress::{Watcher, step, watched},
 };
@@ -78,7 +78,7 @@ pub fn format(files: &VolumeFiles, new: &NewVolume) -> Result<Superblock, Error>
         Some(size) => Some(new_file(&files.volume, size, new.preallocate)?),
         None if new.preallocate => {
             let error = io::Error::other("only a new file can be preallocated");
-            return Err(Error::io(&files.volume, error));
+            return Err(ContentFault::io(&files.volume, error));
         }
         None => None,
     };
@@ -99,10 +99,10 @@ pub fn format(files: &VolumeFiles, new: &NewVolume) -> Result<Superblock, Error>
     let mut watch = new.watcher.watch();
     let mut progress = step(&mut watch, Step::Format, opened.data_size());
     let superblock = format_devices(opened.devices(), &options, &mut progress)
-        .map_err(|error| Error::volume(&files.volume, error))?;
+        .map_err(|error| Fault::volume(&files.volume, error))?;
     if let Some(file) = file {
         let committed = file.commit();
-        committed.map_err(|error| Error::io(&files.volume, error))?;
+        committed.map_err(|error| ContentFault::io(&files.volume, error))?;
     }
     Ok(superblock)
 }
@@ -112,13 +112,14 @@ fn new_file_size(files: &VolumeFiles, new: &NewVolume) -> Result<Option<NonZeroU
     let Some(disk) = new.format.disk_size else {
         return Ok(new.file_size);
     };
-    let exists = fs::exists(&files.volume).map_err(|error| Error::io(&files.volume, error))?;
+    let exists =
+        fs::exists(&files.volume).map_err(|error| ContentFault::io(&files.volume, error))?;
     match (exists, &files.data_device) {
         (true, _) => Ok(None),
         (false, Some(_)) => Err(Fault::NoDataSize.at(&files.volume)),
         (false, None) => {
             let needed = new.format.storage_needed(disk);
-            let needed = needed.map_err(|error| Error::volume(&files.volume, error))?;
+            let needed = needed.map_err(|error| Fault::volume(&files.volume, error))?;
             Ok(NonZeroU64::new(needed))
         }
     }
@@ -134,7 +135,7 @@ fn new_file(path: &Path, size: NonZeroU64, is_preallocated: bool) -> Result<Outp
         }
         Ok(file)
     };
-    new().map_err(|error| Error::io(path, error))
+    new().map_err(|error| ContentFault::io(path, error))
 }
 
 fn preallocate(file: &File, size: NonZeroU64) -> io::Result<()> {
@@ -152,7 +153,7 @@ fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<(), Error> {
     }
     let mut beginning = vec![0; device.size().min(LOOKED_AT) as usize];
     let read = device.read_exact_at(&mut beginning, 0);
-    read.map_err(|error| Error::volume(path, error.into()))?;
+    read.map_err(|error| Fault::volume(path, error.into()))?;
     if beginning.iter().all(|&byte| byte == 0) {
         Ok(())
     } else {

@@ -8,7 +8,7 @@ use verimount_source::ReadAt;
 use super::{Access, Device, VolumeFiles};
 use crate::{
     Error, Step,
-    fault::Fault,
+    fault::{ContentFault, Fault},
     progress::{Watcher, step, watched},
 };
 
@@ -75,7 +75,7 @@ pub fn grow(files: &VolumeFiles, options: &GrowOptions) -> Result<Grown, Error> 
         mode: Mode::Direct,
         ..OpenOptions::default()
     };
-    let failed = |error| Error::volume(&files.volume, error);
+    let failed = |error| Fault::volume(&files.volume, error);
     let mut opened = files.open(Access::Write)?;
     let before = Superblock::read(&opened.each()[0]).map_err(failed)?;
     if let Some(size) = new_file_size(files, &opened.each()[0], &before, by)? {
@@ -113,14 +113,14 @@ fn new_file_size(
         GrowBy::Disk(_) if files.data_device.is_some() || !files.volume.is_file() => Ok(None),
         GrowBy::Disk(disk) => {
             let needed = superblock.storage_needed(disk);
-            let needed = needed.map_err(|error| Error::volume(&files.volume, error))?;
+            let needed = needed.map_err(|error| Fault::volume(&files.volume, error))?;
             Ok((needed > device.size()).then_some(needed))
         }
     }
 }
 
 fn lengthen(files: &VolumeFiles, device: &Device, size: u64) -> Result<(), Error> {
-    let io = |error: io::Error| Error::io(&files.volume, error);
+    let io = |error: io::Error| ContentFault::io(&files.volume, error);
     let file = File::options()
         .write(true)
         .open(&files.volume)

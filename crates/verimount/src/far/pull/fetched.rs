@@ -7,14 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use verimount_content::{LayersError, registry::hashed};
 use verimount_source::{FileSource, LARGEST_STEP, in_order};
 
 use super::Remote;
 use crate::{
     Error, Location, Step,
-    far::registry::hashed,
-    fault::Fault,
-    layers_error::LayersError,
+    fault::ContentFault,
     output_file::{OutputFile, folder_of},
     progress::{Watch, step},
 };
@@ -30,7 +29,8 @@ pub(super) struct Fetched {
 
 impl Fetched {
     pub(super) fn new(path: PathBuf, size: u64) -> Result<Self, Error> {
-        let output = OutputFile::new(&path, 0o666).map_err(|error| Error::io(&path, error))?;
+        let output =
+            OutputFile::new(&path, 0o666).map_err(|error| ContentFault::io(&path, error))?;
         let fetched = Self { path, output };
         let sized = fetched.file().set_len(size);
         sized.map_err(|error| fetched.failed(error))?;
@@ -42,7 +42,7 @@ impl Fetched {
     }
 
     fn failed(&self, error: io::Error) -> Error {
-        Error::io(&self.path, error)
+        ContentFault::io(&self.path, error)
     }
 
     /// Where files without a name are made for it.
@@ -80,7 +80,7 @@ impl Fetched {
             },
             |_, fetched: Result<u64, Error>| {
                 if progress(fetched?).is_break() {
-                    Err(Fault::Cancelled.at(&from.at))
+                    Err(ContentFault::Cancelled.at(&from.at))
                 } else {
                     Ok(())
                 }
@@ -96,7 +96,7 @@ impl Fetched {
             }
             at += bytes.len() as u64;
         });
-        streamed.map_err(|error| Error::read(&from.at, error))?;
+        streamed.map_err(|error| ContentFault::read(&from.at, error))?;
         written
     }
 
@@ -111,7 +111,7 @@ impl Fetched {
             return Ok(());
         }
         let (expected, actual) = (expected.to_string(), actual.to_string());
-        Err(Fault::Layers(LayersError::WrongLayer { expected, actual }).at(&from.at))
+        Err(ContentFault::Layers(LayersError::WrongLayer { expected, actual }).at(&from.at))
     }
 
     fn source(&self) -> Result<FileSource, Error> {
@@ -126,7 +126,9 @@ impl Fetched {
 
     pub(super) fn commit(self) -> Result<(), Error> {
         let path = self.path;
-        self.output.commit().map_err(|error| Error::io(path, error))
+        self.output
+            .commit()
+            .map_err(|error| ContentFault::io(path, error))
     }
 }
 

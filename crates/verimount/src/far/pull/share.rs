@@ -2,19 +2,14 @@
 
 use std::{iter, ops::Range};
 
+use verimount_content::{Accepted, Olds, Options, Part, Place, Runs, reader};
 use verimount_source::{ReadAt, Scratch, in_order};
 use verimount_verity::VerifiedReader;
 
 use super::{Fetched, Remote};
 use crate::{
-    Error, OpenOptions, Step, Unshared,
-    accepted::{Accepted, reader},
-    fault::Fault,
-    like::{
-        old::{Olds, Part},
-        runs::Runs,
-    },
-    place::Place,
+    Error, Step, Unshared,
+    fault::ContentFault,
     processors::all_processors,
     progress::{Watch, step},
 };
@@ -31,7 +26,7 @@ pub(super) fn share(
     from: &Remote,
     (there, here): (&Place, &Place),
     accepted: &Accepted,
-    options: &OpenOptions,
+    options: &Options,
     watch: &mut Watch<'_>,
 ) -> Result<(u64, Vec<Unshared>), Error> {
     // All behind the data: the tree, if it is in the same file.
@@ -96,7 +91,7 @@ impl Sharing<'_> {
             |number, copied| {
                 missing.extend(copied?.iter());
                 if progress(len(&self.bytes(&chunk(number)))).is_break() {
-                    Err(Fault::Cancelled.somewhere())
+                    Err(ContentFault::Cancelled.somewhere())
                 } else {
                     Ok(())
                 }
