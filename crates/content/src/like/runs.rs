@@ -34,7 +34,7 @@ impl Runs {
         self.0.iter().cloned()
     }
 
-    /// The runs that are asked for to get these of new content: gaps are closed as long as at most [`SURPLUS`] percent more
+    /// The runs that are asked for to get these of new content: gaps are closed as long as at most some percent more
     /// bytes come than the blocks and the tree have.
     pub fn asked_for(&self, block_size: u64, tree_size: u64) -> Self {
         let needed = u128::from(self.blocks()) * u128::from(block_size) + u128::from(tree_size);
