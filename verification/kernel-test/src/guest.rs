@@ -7,6 +7,7 @@ mod extents;
 mod handles;
 mod integrity;
 mod linux;
+mod nfs;
 mod romfs;
 mod scratch;
 mod tests;
@@ -26,7 +27,7 @@ use self::{scratch::Scratch, tests::Tests};
 use crate::report::Line;
 
 /// The kernel modules that the tests need.
-const MODULES: [&str; 14] = [
+const MODULES: [&str; 16] = [
     "blake2b_generic",
     "crc32_generic",
     "crc32c_generic",
@@ -36,6 +37,8 @@ const MODULES: [&str; 14] = [
     "ext4",
     "fuse",
     "loop",
+    "nfsd",
+    "nfsv4",
     "romfs",
     "sha1_generic",
     "sha512_generic",

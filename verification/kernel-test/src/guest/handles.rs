@@ -1,4 +1,4 @@
-//! By file handles the kernel finds the same files of an image again, or none.
+//! By file handles the kernel and its NFS server find the same files of an image again, or none.
 
 use std::{
     fs::{self, File},
@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use rustix::{
-    fs::{FileType, Mode, OFlags, fstat, open, readlinkat},
+    fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, open, readlinkat, statx},
     io::Errno,
 };
 use verimount_support::{command, mount_point::MountPoint};
@@ -21,6 +21,7 @@ use verimount_sys::FileHandle;
 
 use super::{
     linux::{Version, drop_caches, version},
+    nfs::Server,
     scratch::Scratch,
     tests::Tests,
 };
@@ -40,14 +41,19 @@ pub(super) fn run(tests: &Tests, scratch: &Scratch, verimount: &Path) -> Result<
     let version = version()?;
     let world = World { scratch, verimount };
     tests.test("of a bridge", || world.bridge(version));
+    let server = Server::start()?;
     for kind in &KINDS {
-        tests.test(&format!("of {}", kind.build), || {
-            let images = world.images(kind)?;
-            if version >= OUTDATED {
-                let mounted = world.mount("mount", &images.first, &[kind.trust])?;
-                return ensure_error(handle(mounted.path()), Errno::OPNOTSUPP);
-            }
-            world.handles(&images)
+        let images = world.images(kind)?;
+        if version >= OUTDATED {
+            tests.test(&format!("of {}", kind.build), || {
+                let mounted = world.mount_image(&images, &images.first)?;
+                ensure_error(handle(mounted.path()), Errno::OPNOTSUPP)
+            });
+            continue;
+        }
+        tests.test(&format!("of {}", kind.build), || world.handles(&images));
+        tests.test(&format!("of {}, by NFS", kind.build), || {
+            world.nfs(&images, &server)
         });
     }
     Ok(())
@@ -131,37 +137,76 @@ impl World<'_> {
         ensure_error(found(&handle?, mounted.path()), Errno::STALE)
     }
 
-    /// Takes the handle of each file of the first image, and checks what is found by it when the kernel has forgotten all files, in
-    /// another mount of that image, and when the second one is there.
+    fn mount_image(&self, images: &Images, image: &Path) -> Result<MountPoint> {
+        self.mount("mount", image, &[images.trust, "--allow-other"])
+    }
+
     fn handles(&self, images: &Images) -> Result<()> {
-        let mount = |image| self.mount("mount", image, &[images.trust]);
-        let mounted = mount(&images.first)?;
+        let mounted = self.mount_image(images, &images.first)?;
         let root = mounted.path().to_owned();
-        let seen = |handle: &FileHandle| found(handle, &root).and_then(|file| Seen::of(&file));
-        let taken = images.paths.iter().map(|path| {
-            let handle = handle(&root.join(path))?;
-            let seen = seen(&handle)?;
-            Ok((path.display(), handle, seen))
+        images.check(
+            mounted,
+            |image| self.mount_image(images, image),
+            |path| handle(&root.join(path)),
+            |handle| found(handle, &root),
+        )
+    }
+
+    fn nfs(&self, images: &Images, server: &Server) -> Result<()> {
+        let mount = |image: &Path| {
+            let mounted = self.mount_image(images, image)?;
+            anyhow::Ok((server.export(mounted.path())?, mounted))
+        };
+        let mounted = mount(&images.first)?;
+        let client = server.mount(&self.scratch.path().join("client"))?;
+        images.check(
+            mounted,
+            mount,
+            |path| Ok(open(client.path().join(path), PATH, Mode::empty())?),
+            OwnedFd::try_clone,
+        )
+    }
+}
+
+impl Images {
+    /// Takes something of each file of the first image, which is mounted, by which it can be found again, and checks what is
+    /// found when the kernel has forgotten all files, in another mount of that image, and when the second one is there.
+    fn check<M, T>(
+        &self,
+        mounted: M,
+        mount: impl Fn(&Path) -> Result<M>,
+        take: impl Fn(&Path) -> io::Result<T>,
+        find: impl Fn(&T) -> io::Result<OwnedFd>,
+    ) -> Result<()> {
+        let taken = self.paths.iter().map(|path| {
+            let taken = take(path)?;
+            let seen = Seen::of(&find(&taken)?)?;
+            Ok((path.display(), taken, seen))
         });
         let taken: Vec<_> = taken.collect::<io::Result<_>>()?;
         let ensure_same = || {
             drop_caches()?;
-            taken.iter().try_for_each(|(path, handle, before)| {
-                let now = seen(handle).with_context(|| path.to_string())?;
+            taken.iter().try_for_each(|(path, taken, before)| {
+                let now = find(taken).and_then(|found| Seen::of(&found));
+                let now = now.with_context(|| path.to_string())?;
                 ensure!(now == *before, "{path}: {before:?} is {now:?}");
                 Ok(())
             })
         };
         ensure_same().context("forgotten")?;
         drop(mounted);
-        let mounted = mount(&images.first)?;
+        let mounted = mount(&self.first)?;
         ensure_same().context("mounted again")?;
         drop(mounted);
-        let _mounted = mount(&images.second)?;
-        taken.iter().try_for_each(|(path, handle, _)| {
-            let now = ensure_error(seen(handle), Errno::STALE);
-            now.with_context(|| format!("{path} of another image"))
-        })
+        let mounted = mount(&self.second)?;
+        let are_stale = taken.iter().try_for_each(|(path, taken, _)| {
+            let now = find(taken).and_then(|found| Seen::of(&found));
+            ensure_error(now, Errno::STALE).with_context(|| format!("{path} of another image"))
+        });
+        // A client waits for a server that does not have what it gives back.
+        drop(taken);
+        drop(mounted);
+        are_stale
     }
 }
 
@@ -187,22 +232,23 @@ fn grow(tree: &Path) -> Result<Vec<PathBuf>> {
 #[derive(Debug, PartialEq)]
 struct Seen {
     number: u64,
-    mode: u32,
+    mode: u16,
     /// What it contains, or where it leads to.
     text: Vec<u8>,
 }
 
 impl Seen {
     fn of(file: &OwnedFd) -> io::Result<Self> {
-        let status = fstat(file)?;
-        let text = match FileType::from_raw_mode(status.st_mode) {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
+        let status = statx(file, c"", flags, StatxFlags::BASIC_STATS)?;
+        let text = match FileType::from_raw_mode(status.stx_mode.into()) {
             FileType::RegularFile => fs::read(format!("/proc/self/fd/{}", file.as_raw_fd()))?,
             FileType::Symlink => readlinkat(file, c"", Vec::new())?.into_bytes(),
             _ => Vec::new(),
         };
         Ok(Self {
-            number: status.st_ino,
-            mode: status.st_mode,
+            number: status.stx_ino,
+            mode: status.stx_mode,
             text,
         })
     }
