@@ -14,12 +14,11 @@ pub(crate) fn take_back<F: FileSystem>(fs: &F, header: &InHeader, answer: &[u8])
     let Ok((number, _)) = u64::read_from_prefix(answer) else {
         return;
     };
-    let node = NodeId(header.nodeid);
     match header.opcode {
         // 0 marks a negative entry.
         opcode::LOOKUP if number != 0 => fs.forget(NodeId(number), 1),
         opcode::READDIRPLUS => listed_nodes(answer).for_each(|node| fs.forget(node, 1)),
-        opcode::OPEN => fs.cancel_open(node, Handle(number)),
+        opcode::OPEN => fs.cancel_open(Handle(number)),
         _ => {}
     }
 }

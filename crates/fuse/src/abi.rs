@@ -56,9 +56,6 @@ pub(crate) mod opcode {
     pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-/// The kind of an extension behind a request: the caller's group that owns the directory.
-pub(crate) const EXT_GROUPS: u32 = 32;
-
 macro_rules! received {
     ($($(#[$doc:meta])* $name:ident, $size:literal { $($field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
@@ -97,18 +94,6 @@ received! {
     BatchForgetIn, 8 {
         count: u32,
         dummy: u32,
-    }
-    GetattrIn, 16 {
-        getattr_flags: u32,
-        dummy: u32,
-        fh: u64,
-    }
-    StatxIn, 24 {
-        getattr_flags: u32,
-        reserved: u32,
-        fh: u64,
-        sx_flags: u32,
-        sx_mask: u32,
     }
     SetattrIn, 88 {
         valid: u32,
@@ -223,10 +208,6 @@ received! {
         off_out: u64,
         len: u64,
         flags: u64,
-    }
-    ExtHeader, 8 {
-        size: u32,
-        kind: u32,
     }
 }
 

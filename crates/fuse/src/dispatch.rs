@@ -11,14 +11,11 @@ use crate::{
     types::Valid,
 };
 
-/// `FUSE_GETATTR_FH`, `FUSE_FSYNC_FDATASYNC`.
-const FLAG: u32 = 1;
+/// `FUSE_FSYNC_FDATASYNC`.
+const FSYNC_FDATASYNC: u32 = 1;
 
 /// `FUSE_WRITE_CACHE`.
 const WRITE_CACHE: u32 = 1;
-
-/// `FUSE_WRITE_KILL_SUIDGID`.
-const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 
 /// Buffers that a thread reuses from request to request.
 #[derive(Default)]
@@ -144,17 +141,13 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         Ok(&[])
     }
 
-    fn getattr(mut self) -> Outcome<'t> {
-        let args: abi::GetattrIn = self.request.take()?;
-        let handle = (args.getattr_flags & FLAG != 0).then_some(Handle(args.fh));
-        let attr = self.fs.getattr(self.request.node(), handle)?;
+    fn getattr(self) -> Outcome<'t> {
+        let attr = self.fs.getattr(self.request.node())?;
         self.value(&abi::AttrOut::from(&attr))
     }
 
-    fn statx(mut self) -> Outcome<'t> {
-        let args: abi::StatxIn = self.request.take()?;
-        let handle = (args.getattr_flags & FLAG != 0).then_some(Handle(args.fh));
-        let statx = self.fs.statx(self.request.node(), handle)?;
+    fn statx(self) -> Outcome<'t> {
+        let statx = self.fs.statx(self.request.node())?;
         self.value(&abi::StatxOut::from(&statx))
     }
 
@@ -270,7 +263,6 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             append: is_append(&args),
             mapped: is_mapped(&args),
             durability: durability(&args),
-            kill_suidgid: args.write_flags & WRITE_KILL_SUIDGID != 0,
         };
         let size = self.fs.write(self.request.node(), write, data)?;
         self.value(&abi::WriteOut { size, padding: 0 })
@@ -278,13 +270,13 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn release(mut self) -> Outcome<'t> {
         let args: abi::ReleaseIn = self.request.take()?;
-        self.fs.release(self.request.node(), Handle(args.fh));
+        self.fs.release(Handle(args.fh));
         Ok(&[])
     }
 
     fn fsync(mut self) -> Outcome<'t> {
         let args: abi::FsyncIn = self.request.take()?;
-        let (node, data_only) = (self.request.node(), args.fsync_flags & FLAG != 0);
+        let (node, data_only) = (self.request.node(), args.fsync_flags & FSYNC_FDATASYNC != 0);
         self.done(|fs| fs.fsync(node, Handle(args.fh), data_only))
     }
 
@@ -307,7 +299,6 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         self.fs.copy_file_range(&CopyRange {
             from: Handle(args.fh_in),
             from_offset: args.off_in,
-            to_node: NodeId(args.nodeid_out),
             to: Handle(args.fh_out),
             to_offset: args.off_out,
             len: args.len,
@@ -329,14 +320,14 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         let args: abi::ReadIn = self.request.take()?;
         let (node, names) = (self.request.node(), &mut self.thread.names);
         names.restart(args.size, wants_entries);
-        self.fs.readdir(node, Handle(args.fh), args.offset, names)?;
+        self.fs.readdir(node, args.offset, names)?;
         Ok(self.thread.names.records())
     }
 
     fn fsyncdir(mut self) -> Outcome<'t> {
         let args: abi::FsyncIn = self.request.take()?;
-        let (node, data_only) = (self.request.node(), args.fsync_flags & FLAG != 0);
-        self.done(|fs| fs.fsyncdir(node, Handle(args.fh), data_only))
+        let (node, data_only) = (self.request.node(), args.fsync_flags & FSYNC_FDATASYNC != 0);
+        self.done(|fs| fs.fsyncdir(node, data_only))
     }
 
     fn statfs(self) -> Outcome<'t> {
@@ -384,9 +375,7 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn ioctl(mut self) -> Outcome<'t> {
         let args: abi::IoctlIn = self.request.take()?;
-        let input = self.request.take_bytes(args.in_size)?;
-        let (node, handle) = (self.request.node(), Handle(args.fh));
-        let output = self.fs.ioctl(node, handle, args.cmd, input)?;
+        let output = self.fs.ioctl(self.request.node(), args.cmd)?;
         if output.len() > args.out_size as usize {
             return Err(Errno::OVERFLOW);
         }
@@ -442,6 +431,5 @@ fn changes(args: &abi::SetattrIn) -> SetAttr {
         size: valid.contains(Valid::SIZE).then_some(args.size),
         atime: time(Valid::ATIME, Valid::ATIME_NOW, args.atime, args.atimensec),
         mtime: time(Valid::MTIME, Valid::MTIME_NOW, args.mtime, args.mtimensec),
-        kill_suidgid: valid.contains(Valid::KILL_SUIDGID),
     }
 }

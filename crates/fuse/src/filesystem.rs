@@ -33,12 +33,12 @@ pub trait FileSystem: Send + Sync + 'static {
     fn forget(&self, node: NodeId, count: u64) {}
 
     /// A file's attributes, and how long the kernel may cache them.
-    fn getattr(&self, node: NodeId, handle: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+    fn getattr(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
         Err(Errno::NOSYS)
     }
 
     /// A file's attributes including its creation time, and how long the kernel may cache them.
-    fn statx(&self, node: NodeId, handle: Option<Handle>) -> Result<(Statx, Duration), Errno> {
+    fn statx(&self, node: NodeId) -> Result<(Statx, Duration), Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -161,11 +161,11 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// The last descriptor of this open file was closed.
-    fn release(&self, node: NodeId, handle: Handle) {}
+    fn release(&self, handle: Handle) {}
 
     /// An open succeeded, but its caller was killed meanwhile, so that the kernel never got the handle.
-    fn cancel_open(&self, node: NodeId, handle: Handle) {
-        self.release(node, handle);
+    fn cancel_open(&self, handle: Handle) {
+        self.release(handle);
     }
 
     /// Makes content durable, and attributes as well unless `data_only`.
@@ -197,18 +197,12 @@ pub trait FileSystem: Send + Sync + 'static {
 
     /// Lists a directory from `position` on: 0, or the [`next`](crate::Name::next) of a listed name. If entries are
     /// [wanted](Names::wants_entries), this looks up each name, which increments the lookup count of each node.
-    fn readdir(
-        &self,
-        node: NodeId,
-        handle: Handle,
-        position: u64,
-        names: &mut Names,
-    ) -> Result<(), Errno> {
+    fn readdir(&self, node: NodeId, position: u64, names: &mut Names) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Makes a directory's names durable.
-    fn fsyncdir(&self, node: NodeId, handle: Handle, data_only: bool) -> Result<(), Errno> {
+    fn fsyncdir(&self, node: NodeId, data_only: bool) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -244,14 +238,8 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// An `ioctl`, whose command number encodes the sizes of input and output.
-    fn ioctl(
-        &self,
-        node: NodeId,
-        handle: Handle,
-        command: u32,
-        input: &[u8],
-    ) -> Result<Vec<u8>, Errno> {
+    /// An `ioctl` without input, whose command number encodes the size of its output.
+    fn ioctl(&self, node: NodeId, command: u32) -> Result<Vec<u8>, Errno> {
         Err(Errno::NOTTY)
     }
 }

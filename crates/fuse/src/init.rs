@@ -29,8 +29,7 @@ const ALWAYS: Capabilities = Capabilities::ASYNC_READ
     .union(Capabilities::BIG_WRITES)
     .union(Capabilities::MAX_PAGES)
     .union(Capabilities::SETXATTR_EXT)
-    .union(Capabilities::INIT_EXT)
-    .union(Capabilities::CREATE_SUPP_GROUP);
+    .union(Capabilities::INIT_EXT);
 
 /// The capabilities and limits that a file system requests from the kernel.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::{
     Caller, EntryName, NodeId,
-    abi::{EXT_GROUPS, ExtHeader, InHeader, OpenIn, opcode},
+    abi::{InHeader, OpenIn, opcode},
     watch::RingRequest,
 };
 
@@ -19,7 +19,6 @@ pub(crate) struct Request<'b> {
     operation: &'b [u8],
     /// The other arguments that are not decoded yet.
     arguments: &'b [u8],
-    extensions: &'b [u8],
 }
 
 impl<'b> Request<'b> {
@@ -29,7 +28,11 @@ impl<'b> Request<'b> {
         if header.len as usize != bytes.len() {
             return None;
         }
-        Self::of(header, &[], body)
+        Some(Self {
+            header,
+            operation: &[],
+            arguments: body,
+        })
     }
 
     /// The request that came in three buffers, which begin with the header, the operation's structure
@@ -42,18 +45,10 @@ impl<'b> Request<'b> {
         let (header, _) = InHeader::read_from_prefix(header).ok()?;
         let others = size_of::<InHeader>() + arguments.len();
         let operation = operation.get(..(header.len as usize).checked_sub(others)?)?;
-        Self::of(header, operation, arguments)
-    }
-
-    fn of(header: InHeader, operation: &'b [u8], arguments: &'b [u8]) -> Option<Self> {
-        let extensions = usize::from(header.total_extlen) * 8;
-        let end = arguments.len().checked_sub(extensions)?;
-        let (arguments, extensions) = arguments.split_at_checked(end)?;
         Some(Self {
             header,
             operation,
             arguments,
-            extensions,
         })
     }
 
@@ -93,23 +88,7 @@ impl<'b> Request<'b> {
             uid: self.header.uid,
             gid: self.header.gid,
             pid: self.header.pid,
-            group: self.group(),
         }
-    }
-
-    /// The caller's group from the extension that has it: a count of 1, and the group.
-    fn group(&self) -> Option<u32> {
-        let mut rest = self.extensions;
-        while let Ok((header, body)) = ExtHeader::read_from_prefix(rest) {
-            if header.kind == EXT_GROUPS {
-                let (count, groups) = u32::read_from_prefix(body).ok()?;
-                let (group, _) = u32::read_from_prefix(groups).ok()?;
-                return (count > 0).then_some(group);
-            }
-            let size = (header.size as usize).max(size_of::<ExtHeader>());
-            rest = rest.get(size.next_multiple_of(8)..)?;
-        }
-        None
     }
 
     /// The next argument.
@@ -201,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    fn request(body: &[u8], extensions: u16) -> Vec<u8> {
+    fn request(body: &[u8]) -> Vec<u8> {
         let header = InHeader {
             len: (size_of::<InHeader>() + body.len()) as u32,
             opcode: opcode::LOOKUP,
@@ -210,7 +189,7 @@ mod tests {
             uid: 3,
             gid: 4,
             pid: 5,
-            total_extlen: extensions,
+            total_extlen: 0,
             padding: 0,
         };
         [header.as_bytes(), body].concat()
@@ -218,7 +197,7 @@ mod tests {
 
     #[test]
     fn arguments_are_taken_in_order() {
-        let bytes = request(b"\x07\0\0\0\0\0\0\0a name\0rest", 0);
+        let bytes = request(b"\x07\0\0\0\0\0\0\0a name\0rest");
         let mut request = Request::parse(&bytes).unwrap();
         assert_eq!(request.take::<u64>(), Ok(u64::from_le(7)));
         assert_eq!(request.take_name(), Ok(OsStr::new("a name")));
@@ -230,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_request_in_parts_is_parsed() {
-        let bytes = request(b"\x07\0\0\0\0\0\0\0a name\0", 0);
+        let bytes = request(b"\x07\0\0\0\0\0\0\0a name\0");
         let (header, body) = bytes.split_at(size_of::<InHeader>());
         let (operation, name) = body.split_at(8);
         let room = [operation, &[9; 8]].concat();
@@ -247,7 +226,7 @@ mod tests {
     #[test]
     fn requests_with_side_effects_cannot_be_abandoned() {
         let can_be = |opcode, body: &[u8]| {
-            let mut bytes = request(body, 0);
+            let mut bytes = request(body);
             bytes[4..8].copy_from_slice(&u32::to_ne_bytes(opcode));
             Request::parse(&bytes).unwrap().can_be_abandoned()
         };
@@ -268,27 +247,8 @@ mod tests {
 
     #[test]
     fn wrong_lengths_are_refused() {
-        let bytes = request(b"name\0", 0);
+        let bytes = request(b"name\0");
         assert!(Request::parse(&bytes[..bytes.len() - 1]).is_none());
         assert!(Request::parse(&bytes[..30]).is_none());
-        assert!(Request::parse(&request(b"1234567", 1)).is_none());
-    }
-
-    #[test]
-    fn the_callers_group_is_found_in_an_extension() {
-        let group = [24_u32, EXT_GROUPS, 1, 99, 0, 0];
-        let bytes = request(&[b"n\0", group.as_bytes()].concat(), 3);
-        let mut request = Request::parse(&bytes).unwrap();
-        assert_eq!(request.caller().group, Some(99));
-        assert_eq!(request.take_name(), Ok(OsStr::new("n")));
-        assert_eq!(request.take_name(), Err(Errno::IO));
-    }
-
-    #[test]
-    fn invalid_extensions_are_ignored() {
-        for extension in [[0_u32, 0, 0, 0], [u32::MAX, 1, 1, 1], [8, EXT_GROUPS, 0, 0]] {
-            let bytes = request(extension.as_bytes(), 2);
-            assert_eq!(Request::parse(&bytes).unwrap().caller().group, None);
-        }
     }
 }

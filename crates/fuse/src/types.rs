@@ -67,9 +67,6 @@ pub struct Caller {
     pub gid: u32,
     /// Thread id; 0 if the kernel does not tell it.
     pub pid: u32,
-    /// When creating something in a directory whose group is one of the caller's supplementary groups:
-    /// that group.
-    pub group: Option<u32>,
 }
 
 /// A time: seconds since 1970, and nanoseconds of the second.
@@ -208,8 +205,6 @@ bitflags! {
         const SETXATTR_EXT = 1 << 29;
         /// There is a second word of flags.
         const INIT_EXT = 1 << 30;
-        /// Requests that create a file pass the [group](Caller::group) that owns the directory.
-        const CREATE_SUPP_GROUP = 1 << 34;
         /// Files with [`OpenFlags::DIRECT_IO`] can have shared mappings.
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
         /// Backing files, which the kernel reads and writes directly.
@@ -236,7 +231,6 @@ bitflags! {
         const FH = 1 << 6;
         const ATIME_NOW = 1 << 7;
         const MTIME_NOW = 1 << 8;
-        const KILL_SUIDGID = 1 << 11;
         const _ = !0;
     }
 }
@@ -267,8 +261,6 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     /// Last change of content.
     pub mtime: Option<SetTime>,
-    /// The change clears the set-ID bits, as it would if the caller did it directly.
-    pub kill_suidgid: bool,
 }
 
 /// The arguments of a READ.
@@ -297,8 +289,6 @@ pub struct Write {
     pub mapped: bool,
     /// What must be durable before the write is answered.
     pub durability: Durability,
-    /// The write clears the set-ID bits.
-    pub kill_suidgid: bool,
 }
 
 /// What must be durable before a write is answered, from the flags of `open` and `pwritev2`.
@@ -348,8 +338,6 @@ pub struct CopyRange {
     pub from: Handle,
     /// Position in the source file, in bytes.
     pub from_offset: u64,
-    /// The destination file.
-    pub to_node: NodeId,
     /// The open destination file.
     pub to: Handle,
     /// Position in the destination file, in bytes.

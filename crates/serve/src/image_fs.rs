@@ -203,7 +203,7 @@ impl FileSystem for ImageFs {
         }
     }
 
-    fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+    fn getattr(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
         let attr = self.tree.attr(file(node)?).map_err(|error| error.errno())?;
         Ok((self.shown(&attr), FOREVER))
     }
@@ -221,7 +221,7 @@ impl FileSystem for ImageFs {
         }
     }
 
-    fn release(&self, _: NodeId, handle: Handle) {
+    fn release(&self, handle: Handle) {
         if let Some(resident) = &self.resident {
             resident.release(handle);
         }
@@ -238,13 +238,7 @@ impl FileSystem for ImageFs {
         content.map_err(|error| error.errno())
     }
 
-    fn readdir(
-        &self,
-        node: NodeId,
-        _: Handle,
-        position: u64,
-        names: &mut Names,
-    ) -> Result<(), Errno> {
+    fn readdir(&self, node: NodeId, position: u64, names: &mut Names) -> Result<(), Errno> {
         let Some(from) = add_dots(node, position, |dot| names.add(dot, no_entry)) else {
             return Ok(());
         };
@@ -321,7 +315,7 @@ impl FileSystem for ImageFs {
         found.map_err(|error| error.errno())
     }
 
-    fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {
+    fn ioctl(&self, node: NodeId, command: u32) -> Result<Vec<u8>, Errno> {
         if command != FS_IOC_MEASURE_VERITY {
             return Err(Errno::NOTTY);
         }

@@ -140,7 +140,7 @@ impl FileSystem for VolumeFs {
         }
     }
 
-    fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+    fn getattr(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
         Ok((self.attr(node), FOREVER))
     }
 
@@ -200,7 +200,7 @@ impl FileSystem for VolumeFs {
         self.disk.allocate(mode, offset, len)
     }
 
-    fn readdir(&self, _: NodeId, _: Handle, position: u64, names: &mut Names) -> Result<(), Errno> {
+    fn readdir(&self, _: NodeId, position: u64, names: &mut Names) -> Result<(), Errno> {
         let entries = [(".", NodeId::ROOT), ("..", NodeId::ROOT), (DISK, DISK_NODE)];
         let position = usize::try_from(position).unwrap_or(usize::MAX);
         for (next, (name, node)) in (1..).zip(entries).skip(position) {

@@ -16,7 +16,6 @@ const CALLER: Caller = Caller {
     uid: 0,
     gid: 0,
     pid: 0,
-    group: None,
 };
 
 /// An image of a tree with a directory in a directory, a file and a symbolic link.

@@ -500,7 +500,6 @@ fn requests_are_counted_by_their_kinds() {
         uid: 0,
         gid: 0,
         pid: 0,
-        group: None,
     };
     for _ in 0..2 {
         let _ = served.listxattr(caller, FuseNodeId::ROOT);

@@ -241,7 +241,7 @@ impl FileSystem for MemoryFs {
         }
     }
 
-    fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+    fn getattr(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
         Ok((self.nodes().attr(node)?, Duration::ZERO))
     }
 
@@ -331,7 +331,7 @@ impl FileSystem for MemoryFs {
         Ok(opened)
     }
 
-    fn release(&self, _: NodeId, _: Handle) {
+    fn release(&self, _: Handle) {
         self.opens.fetch_sub(1, SeqCst);
     }
 
@@ -383,13 +383,7 @@ impl FileSystem for MemoryFs {
         self.fsync(node, handle, false)
     }
 
-    fn readdir(
-        &self,
-        node: NodeId,
-        _: Handle,
-        position: u64,
-        names: &mut Names,
-    ) -> Result<(), Errno> {
+    fn readdir(&self, node: NodeId, position: u64, names: &mut Names) -> Result<(), Errno> {
         let wants_entries = names.wants_entries();
         if wants_entries && self.is(node, SLOW_DIRECTORY) {
             self.wait_slowly();

@@ -39,11 +39,11 @@ impl FileSystem for BridgeFs {
         self.bridge.forget(inner(node), count);
     }
 
-    fn getattr(&self, node: NodeId, _: Option<Handle>) -> Result<(Attr, Duration), Errno> {
+    fn getattr(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
         Ok(self.attr(&self.mirror().getattr(inner(node))?))
     }
 
-    fn statx(&self, node: NodeId, _: Option<Handle>) -> Result<(Statx, Duration), Errno> {
+    fn statx(&self, node: NodeId) -> Result<(Statx, Duration), Errno> {
         let found = self.mirror().getattr(inner(node))?;
         let (attr, lifetime) = self.attr(&found);
         let btime = found.born.map(time);
@@ -207,13 +207,13 @@ impl FileSystem for BridgeFs {
         Ok(written as u32)
     }
 
-    fn release(&self, _: NodeId, handle: Handle) {
+    fn release(&self, handle: Handle) {
         if let Some(open) = self.files.remove(handle) {
             self.was_opened(&open);
         }
     }
 
-    fn cancel_open(&self, _: NodeId, handle: Handle) {
+    fn cancel_open(&self, handle: Handle) {
         // The kernel did not get the answer, so it has not dropped pages.
         self.files.remove(handle);
     }
@@ -255,13 +255,7 @@ impl FileSystem for BridgeFs {
         Ok(copied as u64)
     }
 
-    fn readdir(
-        &self,
-        node: NodeId,
-        _: Handle,
-        position: u64,
-        names: &mut Names,
-    ) -> Result<(), Errno> {
+    fn readdir(&self, node: NodeId, position: u64, names: &mut Names) -> Result<(), Errno> {
         let with_entries = names.wants_entries();
         self.list(node, position, |directory| {
             let mut next = None;
@@ -281,7 +275,7 @@ impl FileSystem for BridgeFs {
         })
     }
 
-    fn fsyncdir(&self, node: NodeId, _: Handle, data_only: bool) -> Result<(), Errno> {
+    fn fsyncdir(&self, node: NodeId, data_only: bool) -> Result<(), Errno> {
         let directory = self.mirror().open_directory(inner(node))?;
         self.mirror().fsync_directory(&directory, data_only)
     }
@@ -339,7 +333,7 @@ impl FileSystem for BridgeFs {
         self.mirror().removexattr(caller, inner(node), name)
     }
 
-    fn ioctl(&self, node: NodeId, _: Handle, command: u32, _: &[u8]) -> Result<Vec<u8>, Errno> {
+    fn ioctl(&self, node: NodeId, command: u32) -> Result<Vec<u8>, Errno> {
         match (node, command) {
             // For mounts without extended attributes.
             (NodeId::ROOT, IOC_MOUNT_STATUS) => self.status().to_json(),

@@ -46,12 +46,7 @@ mod tests {
     use super::*;
 
     fn caller(uid: u32, pid: u32) -> Caller {
-        Caller {
-            uid,
-            gid: uid,
-            pid,
-            group: None,
-        }
+        Caller { uid, gid: uid, pid }
     }
 
     #[test]
