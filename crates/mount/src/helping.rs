@@ -8,7 +8,6 @@ use std::{
     sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
 use verimount_helper::{Answer, Task, ask, ask_for_file};
 use verimount_sync::Mutex;
 
@@ -41,16 +40,6 @@ struct Made {
     own: Option<OwnMount>,
     /// Of a mount that is ending. Removed with the helper, which ends with the daemon.
     record: Option<Record>,
-}
-
-/// How an unmount went. Errors of the system are told as such.
-#[derive(Serialize, Deserialize)]
-enum Told {
-    Done(Option<String>),
-    NotMounted,
-    NotOurs(String),
-    Busy,
-    Refused(String),
 }
 
 impl MountTasks {
@@ -108,19 +97,19 @@ impl MountTasks {
         let detached = meant
             .ok_or(UnmountError::NotMounted)
             .and_then(|entry| detach_here(&entry));
-        told(detached.map(|()| None))
+        detached.map_err(told)?;
+        Ok(Answer::default())
     }
 
+    /// Answers with who still uses the mount: with nothing if nobody does.
     fn leave(&self) -> io::Result<Answer> {
         let mut made = self.made.lock();
         let Some(own) = &made.own else {
-            return told(Ok(None));
+            return Ok(Answer::default());
         };
-        let left = own.leave_here(self.daemon);
-        told(left.map(|Left { record, users }| {
-            made.record = record.or(made.record.take());
-            users
-        }))
+        let Left { record, users } = own.leave_here(self.daemon).map_err(told)?;
+        made.record = record.or(made.record.take());
+        Ok(Answer::of_bytes(users.unwrap_or_default().into_bytes()))
     }
 
     fn set_read_ahead(&self) -> io::Result<Answer> {
@@ -140,12 +129,15 @@ pub(crate) fn mount(options: &MountOptions) -> Option<io::Result<OwnedFd>> {
 
 /// Has the helper detach this mount; `None` if this process has none.
 pub(crate) fn detach(entry: &MountEntry) -> Option<Result<(), UnmountError>> {
-    Some(heard(ask(DETACH, &entry.id.to_ne_bytes())?).map(drop))
+    let answer = ask(DETACH, &entry.id.to_ne_bytes())?;
+    Some(answer.map(drop).map_err(UnmountError::System))
 }
 
 /// Has the helper detach the mount that it has made, and returns who still uses it; `None` if this process has no helper.
 pub(crate) fn leave() -> Option<Result<Option<String>, UnmountError>> {
-    Some(heard(ask(LEAVE, &[])?))
+    let answer = ask(LEAVE, &[])?.map_err(UnmountError::System);
+    let users = answer.map(|answer| String::from_utf8_lossy(&answer.bytes).into_owned());
+    Some(users.map(|users| Some(users).filter(|users| !users.is_empty())))
 }
 
 /// Has the helper set the mount's read-ahead, and returns whether that was done; `None` if this process has no helper.
@@ -154,26 +146,10 @@ pub(crate) fn read_ahead() -> Option<bool> {
     Some(answer.is_ok_and(|answer| answer.bytes == [1]))
 }
 
-fn told(result: Result<Option<String>, UnmountError>) -> io::Result<Answer> {
-    let told = match result {
-        Ok(users) => Told::Done(users),
-        Err(UnmountError::NotMounted) => Told::NotMounted,
-        Err(UnmountError::NotOurs { fs_type }) => Told::NotOurs(fs_type),
-        Err(UnmountError::Busy) => Told::Busy,
-        Err(UnmountError::Refused(said)) => Told::Refused(said),
-        Err(UnmountError::System(error)) => return Err(error),
-    };
-    Ok(Answer::of_bytes(serde_json::to_vec(&told)?))
-}
-
-fn heard(answer: io::Result<Answer>) -> Result<Option<String>, UnmountError> {
-    let answer = answer.map_err(UnmountError::System)?;
-    let told = serde_json::from_slice(&answer.bytes);
-    match told.map_err(|error| UnmountError::System(error.into()))? {
-        Told::Done(users) => Ok(users),
-        Told::NotMounted => Err(UnmountError::NotMounted),
-        Told::NotOurs(fs_type) => Err(UnmountError::NotOurs { fs_type }),
-        Told::Busy => Err(UnmountError::Busy),
-        Told::Refused(said) => Err(UnmountError::Refused(said)),
+/// The error of an unmount as the helper tells it: only its text, unless it is the system's.
+fn told(error: UnmountError) -> io::Error {
+    match error {
+        UnmountError::System(error) => error,
+        other => io::Error::other(other),
     }
 }
