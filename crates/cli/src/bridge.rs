@@ -14,19 +14,13 @@ use verimount::bridge::{
     explain,
     policy::{Access, Policy},
 };
-use verimount::mounts::{AttachOptions, Reload, served};
+use verimount::mounts::{AttachOptions, Reload, attach, served};
 use verimount::{
     printable,
     sandbox::{Answer, Kind, Sandbox, Task, ask_for_file},
 };
 
-use crate::{
-    Outcome,
-    background::Ready,
-    message::say,
-    mount_args::{MountArgs, mount},
-    options::one_of,
-};
+use crate::{Outcome, background::Ready, message::say, mount_args::MountArgs, options::one_of};
 
 /// The name of the task of opening the policy.
 const POLICY: &str = "policy";
@@ -140,7 +134,7 @@ impl Bridge {
             },
             served(&self.source, None),
         ));
-        let mounted = mount(fs.clone(), directory, &options)?;
+        let mounted = attach(fs.clone(), directory, &options)?;
         let text = format!(
             "{} on {} ({}, {}, cache {})",
             printable(&self.source),

@@ -1,10 +1,9 @@
-use std::{ffi::OsString, num::NonZeroUsize, path::Path, sync::Arc};
+use std::{ffi::OsString, num::NonZeroUsize};
 
-use anyhow::Result;
 use clap::Args;
 use verimount::{
     MountOptions,
-    mounts::{AttachOptions, Mountable, Mounted, attach, auto_threads},
+    mounts::{AttachOptions, auto_threads},
 };
 
 use crate::{
@@ -61,13 +60,4 @@ impl MountArgs {
             dev: false,
         }
     }
-}
-
-/// Mounts `fs` on `directory`.
-pub(crate) fn mount<F: Mountable>(
-    fs: Arc<F>,
-    directory: &Path,
-    options: &AttachOptions,
-) -> Result<Mounted> {
-    Ok(attach(fs, directory, options)?.start()?)
 }

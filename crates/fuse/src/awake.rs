@@ -18,9 +18,6 @@ const ANY: i32 = -1;
 /// pauses between two calls, and short compared to the time in which nobody uses the mount.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The interface to the kernel's limit: opened, and not yet set.
-pub struct AwakeLimit(File);
-
 /// Keeps idle processors awake while requests come.
 ///
 /// A request passes from one processor to another and back. Waking a sleeping processor takes longer
@@ -36,22 +33,21 @@ struct Shared {
     ended: AtomicBool,
 }
 
-impl AwakeLimit {
+impl Awake {
     /// The kernel's interface to limit the wake-up latency of idle processors (PM QoS). A limit holds
     /// while the file is open, so it never outlives this process.
     pub const PATH: &str = "/dev/cpu_dma_latency";
 
-    /// # Errors
-    /// The system's error: only root may set this limit, and not every kernel has it.
-    pub fn open() -> io::Result<Self> {
-        Ok(Self(OpenOptions::new().write(true).open(Self::PATH)?))
-    }
-
     /// Starts the thread that sets and removes the limit.
     ///
     /// # Errors
-    /// The system's error if no thread can be started.
-    pub fn keep(self) -> io::Result<Awake> {
+    /// The system's error: only root may set this limit, and not every kernel has it.
+    pub fn start() -> io::Result<Self> {
+        Self::by(OpenOptions::new().write(true).open(Self::PATH)?)
+    }
+
+    /// Does it by this limit, which is opened and not yet set.
+    fn by(limit: File) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             asked: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -60,16 +56,14 @@ impl AwakeLimit {
             let shared = shared.clone();
             let builder = thread::Builder::new().name("awake".to_owned());
             builder.spawn(move || {
-                if let Err(error) = shared.keep(self.0) {
-                    tracing::warn!(%error, "processors are no longer kept awake: {}", AwakeLimit::PATH);
+                if let Err(error) = shared.keep(limit) {
+                    tracing::warn!(%error, "processors are no longer kept awake: {}", Self::PATH);
                 }
             })?
         };
-        Ok(Awake { shared, keeper })
+        Ok(Self { shared, keeper })
     }
-}
 
-impl Awake {
     /// Notes that a request has come.
     pub fn request(&self) {
         // Load before the swap: threads that only load share the cache line.
@@ -127,7 +121,7 @@ mod tests {
     #[test]
     fn limited_while_requests_come() {
         let file = tempfile::tempfile().unwrap();
-        let awake = AwakeLimit(file.try_clone().unwrap()).keep().unwrap();
+        let awake = Awake::by(file.try_clone().unwrap()).unwrap();
         awake.request();
         assert_eq!(limits(&file, 2), [NONE, ANY]);
         awake.request();
@@ -137,7 +131,7 @@ mod tests {
     #[test]
     fn ends_when_dropped() {
         let file = tempfile::tempfile().unwrap();
-        let awake = AwakeLimit(file.try_clone().unwrap()).keep().unwrap();
+        let awake = Awake::by(file.try_clone().unwrap()).unwrap();
         let shared = Arc::downgrade(&awake.shared);
         awake.request();
         drop(awake);

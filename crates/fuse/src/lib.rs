@@ -1,6 +1,6 @@
 //! FUSE as Linux speaks it, from protocol 7.36 (Linux 5.17) to 7.45.
 //!
-//! A [`FileSystem`] returns plain values; it knows nothing of messages. A [`Session`] does the INIT
+//! A [`FileSystem`] returns plain values; it knows nothing of messages. [`serve`] does the INIT
 //! negotiation with the kernel, reads requests, calls the file system and sends the replies: through
 //! `/dev/fuse` with two system calls per request, or through io_uring with one (Linux 6.14, if it is
 //! enabled).
@@ -33,12 +33,12 @@ mod types;
 mod watch;
 mod worker;
 
-pub use awake::{Awake, AwakeLimit};
+pub use awake::Awake;
 pub use connection::{Backing, Connection};
 pub use filesystem::{EntryName, FileSystem};
 pub use init::{Agreement, Answering, SessionOptions};
 pub use listing::{Name, Names};
-pub use session::{Serving, Session, Transport};
+pub use session::{Serving, Transport, serve};
 pub use shares::Shares;
 pub use types::{
     Attr, Caller, Capabilities, CopyRange, CreateMode, Durability, Entry, Generation, Handle, Node,

@@ -21,20 +21,6 @@ use crate::{
 /// A thread that answers the kernel.
 type Handle = JoinHandle<io::Result<()>>;
 
-/// A file system's connection to the kernel after INIT negotiation. All descriptors needed for
-/// answering are open, but no thread answers yet.
-pub struct Session<F: FileSystem> {
-    fs: Arc<F>,
-    device: Arc<Device>,
-    requested: SessionOptions,
-    agreement: Agreement,
-    queues: Vec<Slot>,
-    devices: Vec<Arc<Device>>,
-    callers: Option<Callers>,
-    /// The transport that is used unless `queues` are.
-    transport: Transport,
-}
-
 /// A file system that is being served, until the mount ends, even if this is dropped before.
 pub struct Serving {
     threads: Vec<Handle>,
@@ -64,91 +50,57 @@ impl fmt::Display for Transport {
     }
 }
 
-impl<F: FileSystem> Session<F> {
-    /// Does the INIT negotiation. `device` is the open `/dev/fuse` of a mount.
-    ///
-    /// Requests come through io_uring if that is negotiated; otherwise through `/dev/fuse`, for
-    /// `threads` threads, or more with [`Answering::Fairly`].
-    ///
-    /// # Errors
-    /// `Unsupported` for a kernel before Linux 5.17; otherwise the system's error.
-    pub fn new(
-        fs: Arc<F>,
-        device: OwnedFd,
-        requested: SessionOptions,
-        threads: NonZeroUsize,
-    ) -> io::Result<Self> {
-        let device = Arc::new(Device::new(device));
-        let (agreement, queues) = agree(&device, &requested)?;
-        let own = if queues.is_empty() {
-            own_devices(&device, threads).ok()
-        } else {
-            // If the kernel refuses a queue after all, one descriptor must do.
-            None
-        };
-        let transport = match own {
-            Some(_) => Transport::OwnDevices,
-            None => Transport::SharedDevice,
-        };
-        Ok(Self {
-            fs,
-            devices: own.unwrap_or_else(|| vec![device.clone(); threads.get()]),
-            device,
-            callers: Callers::open(),
-            requested,
-            agreement,
-            queues,
-            transport,
-        })
-    }
-
-    /// The result of the INIT negotiation.
-    pub fn agreement(&self) -> &Agreement {
-        &self.agreement
-    }
-
-    /// The connection, which can be used while the mount is served.
-    pub fn connection(&self) -> Connection {
-        Connection::new(self.device.clone())
-    }
-
-    /// Starts the threads that answer the kernel. `awake` keeps idle processors awake meanwhile.
-    ///
-    /// # Errors
-    /// The system's error if no thread can be started.
-    pub fn start(self, awake: Option<Awake>) -> io::Result<Serving> {
-        let room = buffer_size(&self.requested);
-        let pool = match self.requested.answering {
-            Answering::Fairly => Some(Pool::new(self.devices.len())),
-            Answering::ByThreads | Answering::ByProcessor(_) => None,
-        };
-        let callers = self.callers;
-        let watch = callers.map(|callers| Watch::new(callers, self.device.clone(), pool.clone()));
-        let workers = Workers {
-            fs: self.fs,
-            awake: awake.map(Arc::new),
-            watch: watch.clone(),
-        };
-        let (mut threads, all_registered) = serve_queues(self.queues, &workers)?;
-        let (devices, transport) = if all_registered {
-            // Requests without an answer come through the device even so.
-            (vec![self.device.clone()], Transport::IoUring)
-        } else {
-            (self.devices, self.transport)
-        };
-        threads.extend(match pool {
-            Some(pool) => serve_fairly(devices, self.device, room, &workers, pool)?,
-            None => serve_devices(devices, room, &workers)?,
-        });
-        let watch = watch
-            .map(|watch| start_watch(watch, workers, room))
-            .transpose()?;
-        Ok(Serving {
-            threads,
-            watch,
-            transport,
-        })
-    }
+/// Does the INIT negotiation, calls `agreed` with its result, and starts the threads that answer the kernel: when this returns,
+/// the mount can be used. `device` is the open `/dev/fuse` of a mount. `awake` keeps idle processors awake meanwhile.
+///
+/// Requests come through io_uring if that is negotiated; otherwise through `/dev/fuse`, for `threads` threads, or more with
+/// [`Answering::Fairly`].
+///
+/// # Errors
+/// `Unsupported` for a kernel before Linux 5.17, or that of `agreed`; otherwise the system's error.
+pub fn serve<F: FileSystem>(
+    fs: Arc<F>,
+    device: OwnedFd,
+    requested: &SessionOptions,
+    threads: NonZeroUsize,
+    awake: Option<Awake>,
+    agreed: impl FnOnce(&Agreement, Connection) -> io::Result<()>,
+) -> io::Result<Serving> {
+    let device = Arc::new(Device::new(device));
+    let (agreement, queues) = agree(&device, requested)?;
+    let (devices, transport) = devices(&device, threads, !queues.is_empty());
+    let callers = Callers::open();
+    agreed(&agreement, Connection::new(device.clone()))?;
+    let room = buffer_size(requested);
+    let pool = match requested.answering {
+        Answering::Fairly => Some(Pool::new(devices.len())),
+        Answering::ByThreads | Answering::ByProcessor(_) => None,
+    };
+    let watch = callers.map(|callers| Watch::new(callers, device.clone(), pool.clone()));
+    let workers = Workers {
+        fs,
+        awake: awake.map(Arc::new),
+        watch: watch.clone(),
+    };
+    let (mut threads, all_registered) = serve_queues(queues, &workers)?;
+    let (devices, transport) = if all_registered {
+        // Requests without an answer come through the device even so.
+        (vec![device.clone()], Transport::IoUring)
+    } else {
+        (devices, transport)
+    };
+    threads.extend(match pool {
+        Some(pool) => serve_fairly(devices, device, room, &workers, pool)?,
+        None => serve_devices(devices, room, &workers)?,
+    });
+    let watch = watch
+        .map(|watch| start_watch(watch, workers, room))
+        .transpose()?;
+    Ok(Serving {
+        threads,
+        watch,
+        transport,
+    })
 }
 
 /// Serves each device from a thread of its own.
@@ -241,13 +193,22 @@ fn log_end(end: io::Result<()>) {
     }
 }
 
-/// A descriptor for each thread.
-///
-/// # Errors
-/// The system's error. On some systems only root may open `/dev/fuse`.
-fn own_devices(device: &Device, threads: NonZeroUsize) -> io::Result<Vec<Arc<Device>>> {
+/// A descriptor for each thread, unless the kernel has queues: if it refuses one after all, one descriptor must do. So it must on
+/// systems where only root may open `/dev/fuse`.
+fn devices(
+    device: &Arc<Device>,
+    threads: NonZeroUsize,
+    has_queues: bool,
+) -> (Vec<Arc<Device>>, Transport) {
+    let shared = vec![device.clone(); threads.get()];
+    if has_queues {
+        return (shared, Transport::SharedDevice);
+    }
     let own = (0..threads.get()).map(|_| device.clone_connection().map(Arc::new));
-    own.collect()
+    match own.collect() {
+        Ok(own) => (own, Transport::OwnDevices),
+        Err(_) => (shared, Transport::SharedDevice),
+    }
 }
 
 fn spawn(work: impl FnOnce() -> io::Result<()> + Send + 'static) -> io::Result<Handle> {

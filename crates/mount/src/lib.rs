@@ -1,14 +1,13 @@
 //! Attaches file systems of this process to directories, and finds, asks and ends what is attached.
 //!
-//! [`attach`] mounts a [`Mountable`] on a directory, [`Attached::start`] starts the threads that answer, and
-//! [`Mounted::wait`] waits for the end of the mount. What is served is unknown here: [`ask_mount`] returns a
+//! [`attach`] mounts a [`Mountable`] on a directory and starts the threads that answer, and [`Mounted::wait`]
+//! waits for the end of the mount. What is served is unknown here: [`ask_mount`] returns a
 //! status as it is told.
 
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod ask;
-mod attached;
 mod daemon;
 mod end_signals;
 mod ending;
@@ -24,7 +23,6 @@ mod processes;
 mod unmount;
 
 pub use ask::{NoAnswer, STATUS_XATTR, ask_mount};
-pub use attached::Attached;
 pub use daemon::{Daemon, DaemonEnd};
 pub use end_signals::{EndSignals, Reload, Terminal};
 pub use ending::{EndingMount, ending_mounts, shown_process};
@@ -35,4 +33,4 @@ pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts};
 pub use mounted::Mounted;
 pub use unmount::{UnmountError, unmount};
-pub use verimount_fuse::AwakeLimit;
+pub use verimount_fuse::Awake;

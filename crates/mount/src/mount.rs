@@ -11,13 +11,11 @@ use std::{
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use verimount_fuse::{
-    Agreement, AwakeLimit, Connection, FileSystem, Session, SessionOptions, Transport,
-};
+use verimount_fuse::{Agreement, Awake, Connection, FileSystem, SessionOptions, Transport, serve};
 use verimount_names::printable;
 
 use crate::{
-    Attached, UnmountError, fusermount, helping, kernel_mount,
+    Mounted, UnmountError, fusermount, helping, kernel_mount,
     mount_table::{MountEntry, mounted_on},
     own_mount::{HeldMount, OwnMount},
     unmount::detach,
@@ -135,8 +133,8 @@ pub trait Mountable: FileSystem {
     }
 }
 
-/// Mounts `fs` on the empty directory `mount_point` and does the INIT negotiation. Programs that use the
-/// mount wait until [`Attached::start`].
+/// Mounts `fs` on the empty directory `mount_point`, does the INIT negotiation and starts the threads that answer: when this
+/// returns, the mount can be used.
 ///
 /// # Errors
 /// Any [`MountError`].
@@ -144,12 +142,12 @@ pub fn attach<F: Mountable>(
     fs: Arc<F>,
     mount_point: &Path,
     options: &MountOptions,
-) -> Result<Attached<F>, MountError> {
+) -> Result<Mounted, MountError> {
     if (options.suid || options.dev) && !geteuid().is_root() {
         return Err(MountError::NotRoot);
     }
     let mount_point = checked_mount_point(mount_point)?;
-    let awake = options.awake.then(AwakeLimit::open).transpose();
+    let awake = options.awake.then(Awake::start).transpose();
     let awake = awake.map_err(MountError::Awake)?;
     let refused = |reason| MountError::Refused {
         path: mount_point.clone(),
@@ -158,17 +156,31 @@ pub fn attach<F: Mountable>(
     check_descriptors(DESCRIPTORS).map_err(refused)?;
     let device = open_mounted(&mount_point, options).map_err(refused)?;
     let held = HeldMount::new(mount_point.clone());
-    let session =
-        Session::new(fs.clone(), device, fs.session_options(), options.threads).map_err(refused)?;
-    fs.agreed(session.agreement(), session.connection())
-        .map_err(refused)?;
-    // After the INIT negotiation, which sets it as well.
-    let large_read_ahead = raise_read_ahead(&held.own);
-    Ok(Attached {
-        session,
+    let mut large_read_ahead = false;
+    let agreed = |agreement: &Agreement, connection| {
+        fs.agreed(agreement, connection)?;
+        // After the INIT negotiation, which sets it as well.
+        large_read_ahead = raise_read_ahead(&held.own);
+        Ok(())
+    };
+    let requested = fs.session_options();
+    let serving = serve(
+        fs.clone(),
+        device,
+        &requested,
+        options.threads,
         awake,
-        held,
+        agreed,
+    );
+    let serving = serving.map_err(refused)?;
+    let mode = Mode {
         large_read_ahead,
+        transport: serving.transport(),
+    };
+    Ok(Mounted {
+        serving,
+        held,
+        mode,
     })
 }
 

@@ -1,7 +1,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use verimount_fuse::{Awake, AwakeLimit};
+use verimount_fuse::Awake;
 use verimount_integrity::{Interleave, SECTOR};
 use verimount_nbd::{BlockSizes, Export, OwnOption};
 
@@ -34,9 +34,9 @@ impl VolumeExport {
     /// Keeps idle processors awake while requests come.
     ///
     /// # Errors
-    /// As [`AwakeLimit::open`] and [`AwakeLimit::keep`].
+    /// As [`Awake::start`].
     pub fn keeping_awake(self) -> io::Result<Self> {
-        let awake = Some(AwakeLimit::open()?.keep()?);
+        let awake = Some(Awake::start()?);
         Ok(Self { awake, ..self })
     }
 

@@ -1,6 +1,6 @@
 use std::{fmt, io, num::NonZeroUsize, path::Path, sync::Arc};
 
-use verimount_mount::{Attached, EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
+use verimount_mount::{EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_tree::Permissions;
 
@@ -196,7 +196,7 @@ impl Content {
             .as_ref()
             .is_some_and(ResidentFiles::is_ahead);
         let options = options.attaching(location.to_string(), content.is_remote());
-        let mounted = attach(Arc::new(fs), directory.as_ref(), &options).and_then(Attached::start);
+        let mounted = attach(Arc::new(fs), directory.as_ref(), &options);
         let mounted = mounted.map_err(|error| Fault::Mount(error).somewhere())?;
         if let (Some(resident), true) = (resident, ahead) {
             resident.load_ahead();

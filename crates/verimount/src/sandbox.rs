@@ -7,7 +7,7 @@ use std::{io, path::Path};
 
 use rustix::fs::{Mode, OFlags};
 use verimount_content::{BESIDE, FarLocation, SIDECAR_SUFFIX, path_with};
-use verimount_mount::{AwakeLimit, MountOptions as AttachOptions, MountTasks};
+use verimount_mount::{Awake, MountOptions as AttachOptions, MountTasks};
 use verimount_sandbox::{FileRights, Sandbox as Rights};
 use verimount_sys::GuardedPath;
 
@@ -117,7 +117,7 @@ impl Sandbox {
 
     /// Keeps that processors are kept out of idle states.
     pub fn keep_awake(&mut self) {
-        self.write(AwakeLimit::PATH);
+        self.write(Awake::PATH);
     }
 
     /// Keeps that the helper does this.

@@ -197,7 +197,7 @@ fn serve(fs: impl Mountable, directory: &Path, read_only: bool) -> Result<()> {
         suid: false,
         dev: false,
     };
-    let mounted = attach(Arc::new(fs), directory, &options)?.start()?;
+    let mounted = attach(Arc::new(fs), directory, &options)?;
     Ok(mounted.wait(EndSignals::none()?)?)
 }
 

@@ -3,17 +3,13 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 use anyhow::{Context, Result};
 use clap::Args;
 use verimount::{
-    mounts::Mounted,
+    mounts::{Mounted, attach},
     printable,
     sandbox::{Kind, Sandbox},
     volume::{DiskAccess, VolumeFs},
 };
 
-use crate::{
-    Outcome,
-    background::Ready,
-    mount_args::{MountArgs, mount},
-};
+use crate::{Outcome, background::Ready, mount_args::MountArgs};
 
 use super::{args::UseArgs, opened::OpenedVolume};
 
@@ -70,7 +66,7 @@ impl Mount {
         let source_name = self.volume.devices.shown();
         let fs = VolumeFs::new(opened.disk(&self.volume.devices.volume), self.access()?);
         let options = self.mount.attaching(source_name, read_only);
-        mount(Arc::new(fs), &self.directory, &options)
+        Ok(attach(Arc::new(fs), &self.directory, &options)?)
     }
 
     fn access(&self) -> Result<DiskAccess> {

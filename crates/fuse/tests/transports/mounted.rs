@@ -15,7 +15,7 @@ use rustix::{
     mount::{MountFlags, UnmountFlags, mount, unmount},
     process::geteuid,
 };
-use verimount_fuse::{Answering, Capabilities, Serving, Session, SessionOptions, Transport};
+use verimount_fuse::{Answering, Capabilities, Serving, SessionOptions, Transport};
 use verimount_testkit::{eventually, skip};
 
 use crate::memory_fs::MemoryFs;
@@ -175,8 +175,9 @@ pub(crate) fn serve(
             Wanted::Fair => Answering::Fairly,
         },
     };
-    let session = Session::new(fs, device.into(), requested, threads).unwrap();
-    Some(session.start(None).unwrap())
+    let agreed = |_: &_, _| Ok(());
+    let serving = verimount_fuse::serve(fs, device.into(), &requested, threads, None, agreed);
+    Some(serving.unwrap())
 }
 
 /// The kernel's setting for io_uring, changed until this is dropped. It is global, but the kernel reads

@@ -41,8 +41,7 @@ impl MountedTree {
         };
         let tree = VerifiedTree::new(Box::new(tree), None, Arc::default());
         let fs = ImageFs::new(Arc::new(tree), Served::default());
-        let attached = attach(Arc::new(fs), directory.path(), &options).unwrap();
-        let mounted = attached.start().unwrap();
+        let mounted = attach(Arc::new(fs), directory.path(), &options).unwrap();
         let signals = EndSignals::none().unwrap();
         let serving = thread::spawn(move || mounted.wait(signals));
         Some(Self {

@@ -82,8 +82,8 @@ impl Served {
             suid: false,
             dev: false,
         };
-        let attached = attach(Arc::new(VolumeFs::new(disk, access)), directory, &options);
-        let mounted = attached.unwrap().start().unwrap();
+        let fs = Arc::new(VolumeFs::new(disk, access));
+        let mounted = attach(fs, directory, &options).unwrap();
         let signals = EndSignals::none().unwrap();
         Self {
             place: directory.to_owned(),

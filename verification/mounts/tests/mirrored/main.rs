@@ -138,8 +138,7 @@ impl Mirrored {
         };
         let policy = Policy::parse(shown.policy, "policy.toml".as_ref()).unwrap();
         let fs = BridgeFs::new(mirror, policy, None, bridge, Served::default());
-        let attached = attach(Arc::new(fs), directory, &options).unwrap();
-        let mounted = attached.start().unwrap();
+        let mounted = attach(Arc::new(fs), directory, &options).unwrap();
         let signals = EndSignals::none().unwrap();
         Self {
             directory: directory.to_owned(),
