@@ -13,9 +13,7 @@ use verimount_fuse::{
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
 use verimount_sys::FS_IOC_MEASURE_VERITY;
-use verimount_tree::{
-    self as tree, Error, ExtentKind, MAX_XATTR_VALUE, Measurement, Ownership, Tree,
-};
+use verimount_tree::{self as tree, Error, ExtentKind, MAX_XATTR_VALUE, Measurement, Ownership};
 
 use self::{
     administrators::{has_all_users, is_administrator},
@@ -65,7 +63,7 @@ pub struct ImageFs {
 impl ImageFs {
     /// Serves `tree`, which `served` describes. Files of unknown owners belong to the user of this process.
     pub fn new(tree: Arc<VerifiedTree>, served: Served) -> Self {
-        let owners = Owners::default_of(tree.ownership());
+        let owners = Owners::default_of(tree.inner().ownership());
         Self {
             generation: tree.generation().unwrap_or_else(Generation::random),
             tree,
@@ -88,7 +86,7 @@ impl ImageFs {
     /// # Errors
     /// [`PermissionsStored`] if the tree has permissions of its own and `owners` replaces them.
     pub fn with_owners(mut self, owners: Owners) -> Result<Self, PermissionsStored> {
-        let is_stored = self.tree.ownership() == Ownership::Stored;
+        let is_stored = self.tree.inner().ownership() == Ownership::Stored;
         if is_stored && owners.umask.is_some() {
             return Err(PermissionsStored);
         }
@@ -142,7 +140,7 @@ impl Mountable for ImageFs {
         let mut requested = SESSION_OPTIONS;
         // With it the kernel reads the access control list of each file that is accessed. Without it,
         // the group's permissions would grant access that the list denies.
-        let has_lists = self.tree.has_access_lists();
+        let has_lists = self.tree.inner().has_access_lists();
         requested
             .capabilities
             .set(Capabilities::POSIX_ACL, has_lists);
@@ -259,7 +257,7 @@ impl FileSystem for ImageFs {
 
     fn statfs(&self, _: NodeId) -> Result<StatFs, Errno> {
         const BLOCK: u32 = 4096;
-        let usage = self.tree.usage();
+        let usage = self.tree.inner().usage();
         Ok(StatFs {
             block_size: BLOCK,
             io_size: BLOCK,
@@ -303,7 +301,7 @@ impl FileSystem for ImageFs {
     }
 
     fn lseek(&self, node: NodeId, _: Handle, offset: u64, to: Seek) -> Result<u64, Errno> {
-        if !self.tree.has_holes() {
+        if !self.tree.inner().has_holes() {
             // After this the kernel sends no more LSEEK, and treats everything as data.
             return Err(Errno::NOSYS);
         }

@@ -1,7 +1,6 @@
 use std::{
     collections::VecDeque,
     ffi::OsStr,
-    ops::ControlFlow,
     path::PathBuf,
     sync::{
         Arc, OnceLock,
@@ -17,8 +16,8 @@ use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_sync::Mutex;
 use verimount_tree::{
-    AddEntry, AddEntryAndAttr, AddReadable, Attr, Cursor, Error, Extent, ExtentKind, Measurement,
-    NodeId, Ownership, Paths, SingleFile, Tree, Usage, VisitPlace, XattrNames, seek,
+    AddEntry, AddEntryAndAttr, Attr, Cursor, Error, ExtentKind, Measurement, NodeId, Paths,
+    SingleFile, Tree, XattrNames, seek,
 };
 use verimount_verity::{Account, BlockKind, Identity, Mismatch};
 
@@ -329,36 +328,60 @@ impl VerifiedTree {
     /// As [`seek`].
     pub(crate) fn seek(&self, node: NodeId, wanted: ExtentKind, offset: u64) -> Result<u64, Error> {
         self.requests.count(Operation::Seek);
-        seek(self, node, wanted, offset)
+        self.recorded(node, offset, seek(&*self.tree, node, wanted, offset))
     }
 }
 
-// A method that is forgotten would be the default one, not that of the tree.
-#[warn(clippy::missing_trait_methods)]
-impl Tree for VerifiedTree {
-    fn attr(&self, node: NodeId) -> Result<Attr, Error> {
+/// What the kernel asks of a tree: requests are counted, and failures to read are recorded.
+impl VerifiedTree {
+    /// As [`Tree::attr`].
+    ///
+    /// # Errors
+    /// As [`Tree::attr`].
+    pub fn attr(&self, node: NodeId) -> Result<Attr, Error> {
         self.requests.count(Operation::GetAttr);
         self.plain_attr(node)
     }
 
-    fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error> {
+    /// As [`Tree::lookup`].
+    ///
+    /// # Errors
+    /// As [`Tree::lookup`].
+    pub fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, Error> {
         self.requests.count(Operation::Lookup);
         let found = self.recorded(directory, 0, self.tree.lookup(directory, name))?;
         self.note(directory, name, found.node);
         Ok(found)
     }
 
-    fn parent(&self, directory: NodeId) -> Result<Attr, Error> {
+    /// As [`Tree::parent`].
+    ///
+    /// # Errors
+    /// As [`Tree::parent`].
+    pub fn parent(&self, directory: NodeId) -> Result<Attr, Error> {
         self.requests.count(Operation::Lookup);
         self.recorded(directory, 0, self.tree.parent(directory))
     }
 
-    fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
+    /// As [`Tree::list`].
+    ///
+    /// # Errors
+    /// As [`Tree::list`].
+    pub fn list(
+        &self,
+        directory: NodeId,
+        from: Cursor,
+        add: &mut AddEntry<'_>,
+    ) -> Result<(), Error> {
         self.requests.count(Operation::ReadDir);
         self.recorded(directory, 0, self.tree.list(directory, from, add))
     }
 
-    fn list_with_attrs(
+    /// As [`Tree::list_with_attrs`].
+    ///
+    /// # Errors
+    /// As [`Tree::list_with_attrs`].
+    pub fn list_with_attrs(
         &self,
         directory: NodeId,
         from: Cursor,
@@ -374,14 +397,11 @@ impl Tree for VerifiedTree {
         self.recorded(directory, 0, listed)
     }
 
-    fn list_readable(&self, directory: NodeId, from: Cursor, add: &mut AddReadable<'_>) {
-        self.requests.count(Operation::ReadDir);
-        self.tree.list_readable(directory, from, &mut |listed| {
-            add(self.recorded(directory, 0, listed))
-        });
-    }
-
-    fn read<'s>(
+    /// As [`Tree::read`].
+    ///
+    /// # Errors
+    /// As [`Tree::read`].
+    pub fn read<'s>(
         &self,
         node: NodeId,
         offset: u64,
@@ -392,63 +412,39 @@ impl Tree for VerifiedTree {
         self.plain_read(node, offset, len, scratch)
     }
 
-    fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {
+    /// As [`Tree::readlink`].
+    ///
+    /// # Errors
+    /// As [`Tree::readlink`].
+    pub fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Error> {
         self.requests.count(Operation::ReadLink);
         self.recorded(node, 0, self.tree.readlink(node, scratch))
     }
 
-    fn usage(&self) -> Usage {
-        self.tree.usage()
-    }
-
-    fn claimed_id(&self) -> Option<u32> {
-        self.tree.claimed_id()
-    }
-
-    fn walk_places(&self, visit: &mut VisitPlace<'_>) -> ControlFlow<()> {
-        self.tree.walk_places(visit)
-    }
-
-    fn shares_data(&self) -> bool {
-        self.tree.shares_data()
-    }
-
-    fn ownership(&self) -> Ownership {
-        self.tree.ownership()
-    }
-
-    fn has_access_lists(&self) -> bool {
-        self.tree.has_access_lists()
-    }
-
-    fn xattr_names(&self, node: NodeId) -> Result<XattrNames, Error> {
+    /// As [`Tree::xattr_names`].
+    ///
+    /// # Errors
+    /// As [`Tree::xattr_names`].
+    pub fn xattr_names(&self, node: NodeId) -> Result<XattrNames, Error> {
         self.requests.count(Operation::ListXattr);
         self.recorded(node, 0, self.tree.xattr_names(node))
     }
 
-    fn xattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Error> {
+    /// As [`Tree::xattr`].
+    ///
+    /// # Errors
+    /// As [`Tree::xattr`].
+    pub fn xattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Error> {
         self.requests.count(Operation::GetXattr);
         self.recorded(node, 0, self.tree.xattr(node, name))
     }
 
-    fn measure(&self, node: NodeId) -> Result<Option<Measurement>, Error> {
+    /// As [`Tree::measure`].
+    ///
+    /// # Errors
+    /// As [`Tree::measure`].
+    pub fn measure(&self, node: NodeId) -> Result<Option<Measurement>, Error> {
         self.recorded(node, 0, self.tree.measure(node))
-    }
-
-    fn has_holes(&self) -> bool {
-        self.tree.has_holes()
-    }
-
-    fn will_need(&self, node: NodeId, offset: u64, len: u64) {
-        self.tree.will_need(node, offset, len);
-    }
-
-    fn will_walk(&self) {
-        self.tree.will_walk();
-    }
-
-    fn extent(&self, node: NodeId, offset: u64) -> Result<Extent, Error> {
-        self.recorded(node, offset, self.tree.extent(node, offset))
     }
 }
 

@@ -121,7 +121,7 @@ fn image_status(tree: &VerifiedTree) -> ImageStatus {
 }
 
 /// Reads everything that can be read; also returns whether anything could not be read.
-fn read_all(tree: &dyn Tree) -> (Contents, bool) {
+fn read_all(tree: &VerifiedTree) -> (Contents, bool) {
     let mut contents = Contents::new();
     let mut refused = false;
     let mut pending = vec![(NodeId::ROOT, PathBuf::new())];
@@ -157,7 +157,7 @@ fn read_all(tree: &dyn Tree) -> (Contents, bool) {
     (contents, refused)
 }
 
-fn content(tree: &dyn Tree, node: NodeId, size: u64) -> Option<Vec<u8>> {
+fn content(tree: &VerifiedTree, node: NodeId, size: u64) -> Option<Vec<u8>> {
     let mut scratch = Scratch::default();
     let mut content = Vec::new();
     while (content.len() as u64) < size {
