@@ -75,7 +75,7 @@ pub(crate) fn say_mirrors(content: &Content) {
         if place.failed > 0 || place.wrong > 0 {
             say(format_args!(
                 "note: {}: {} reads failed, and {} did not match: other places were asked",
-                one_line(&place.name),
+                one_line(&place.place),
                 place.failed,
                 place.wrong
             ));

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use verimount_source::Fetch;
 use verimount_sync::{Condvar, Mutex};
 
@@ -31,13 +32,13 @@ pub struct Mirrors {
 }
 
 /// What several places did so far for each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MirrorStats {
-    /// Reads that the first place failed, or gave wrong bytes for, and that another one answered.
+    /// Reads that the first place failed, or gave wrong bytes for, and that another one answered, at least in part.
     pub healed: u64,
     /// Ranges that were replaced by right bytes.
-    pub ranges_mended: u64,
+    pub ranges_repaired: u64,
     /// The places, in the order in which they are asked.
     pub places: Vec<PlaceStats>,
 }
@@ -92,7 +93,7 @@ impl Mirrors {
     pub fn stats(&self) -> MirrorStats {
         MirrorStats {
             healed: self.healed.load(Relaxed),
-            ranges_mended: self.repairs.as_ref().map_or(0, Repairs::done),
+            ranges_repaired: self.repairs.as_ref().map_or(0, Repairs::done),
             places: self.places.iter().map(|place| place.stats()).collect(),
         }
     }

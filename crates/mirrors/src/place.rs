@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
 use verimount_source::{Ask, Fetch, ReadError};
 use verimount_sync::Mutex;
 
@@ -45,7 +46,7 @@ pub(crate) struct Place {
     asked: AtomicU64,
     failed: AtomicU64,
     wrong: AtomicU64,
-    bytes_mended: AtomicU64,
+    bytes_repaired: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -81,11 +82,11 @@ impl fmt::Debug for Rest {
 }
 
 /// What a place did so far.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlaceStats {
-    /// What it is called.
-    pub name: String,
+    /// What it is called. In a status, a long name is shortened to an ellipsis and its end.
+    pub place: String,
     /// Reads that it was asked for.
     pub asked: u64,
     /// Reads that failed, or were late.
@@ -93,7 +94,7 @@ pub struct PlaceStats {
     /// Ranges that whoever verifies them found wrong.
     pub wrong: u64,
     /// Bytes that were replaced there by right ones.
-    pub bytes_mended: u64,
+    pub bytes_repaired: u64,
     /// Whether it is not asked now, as it has failed.
     pub rests: bool,
 }
@@ -113,7 +114,7 @@ impl Place {
             asked: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             wrong: AtomicU64::new(0),
-            bytes_mended: AtomicU64::new(0),
+            bytes_repaired: AtomicU64::new(0),
         }
     }
 
@@ -123,11 +124,11 @@ impl Place {
 
     pub(crate) fn stats(&self) -> PlaceStats {
         PlaceStats {
-            name: self.name.clone(),
+            place: self.name.clone(),
             asked: self.asked.load(Relaxed),
             failed: self.failed.load(Relaxed),
             wrong: self.wrong.load(Relaxed),
-            bytes_mended: self.bytes_mended.load(Relaxed),
+            bytes_repaired: self.bytes_repaired.load(Relaxed),
             rests: !self.is_well(),
         }
     }
@@ -272,7 +273,7 @@ impl Place {
         match mended {
             Ok(false) => {}
             Ok(true) => {
-                self.bytes_mended.fetch_add(len, Relaxed);
+                self.bytes_repaired.fetch_add(len, Relaxed);
                 tracing::warn!(place = %self.name, what, offset, len, "a copy was repaired there");
             }
             Err(error) => {

@@ -279,7 +279,7 @@ fn what_cannot_be_read_in_one_block_is_read_in_the_others() {
     mirrors.finish_repairs();
     let stats = mirrors.stats();
     // Only the blocks that cannot be read are replaced.
-    assert_eq!(of(&stats, |place| place.bytes_mended), [8192, 0, 0]);
+    assert_eq!(of(&stats, |place| place.bytes_repaired), [8192, 0, 0]);
 }
 
 #[test]
@@ -373,7 +373,7 @@ fn wrong_and_unreadable_ranges_are_replaced() {
     mirrors.finish_repairs();
     assert!(*copies[0].bytes.lock() == noise(SIZE, 1));
     let stats = mirrors.stats();
-    assert_eq!(of(&stats, |place| place.bytes_mended), [4_000, 0]);
+    assert_eq!(of(&stats, |place| place.bytes_repaired), [4_000, 0]);
     // What was replaced is read from there again.
     let before = copies[1].asked.load(SeqCst);
     read(&source, 0..40_000).unwrap();
@@ -396,8 +396,8 @@ fn what_is_right_by_now_is_not_replaced() {
     mirrors.finish_repairs();
     assert_eq!(copies[0].writes.load(SeqCst), 0);
     let stats = mirrors.stats();
-    assert_eq!(stats.ranges_mended, 0);
-    assert_eq!(of(&stats, |place| place.bytes_mended), [0, 0]);
+    assert_eq!(stats.ranges_repaired, 0);
+    assert_eq!(of(&stats, |place| place.bytes_repaired), [0, 0]);
     // It is asked again.
     let before = copies[1].asked.load(SeqCst);
     read(&source, 0..1000).unwrap();
@@ -416,7 +416,7 @@ fn a_range_that_cannot_be_written_keeps_no_other_from_being_repaired() {
     let source = mirrored(&mirrors, &copies);
     read(&source, 0..10_000).unwrap();
     mirrors.finish_repairs();
-    assert_eq!(mirrors.stats().ranges_mended, 2);
+    assert_eq!(mirrors.stats().ranges_repaired, 2);
     // Later it is tried again.
     *copies[0].unwritable.lock() = None;
     read(&source, 0..10_000).unwrap();

@@ -37,7 +37,6 @@ pub use cache_policy::CachePolicy;
 pub use disk::Disk;
 pub use export_check::{CheckEvent, check_export};
 pub use image_fs::{ImageFs, Owners, PermissionsStored};
-pub use mirrors::{MirrorsStatus, PlaceStatus};
 pub use requests::Requests;
 pub use resident::{Resident, ResidentError, ResidentMemory, ResidentStatus, SelectedFiles};
 pub use status::{Kind, Served, Status};

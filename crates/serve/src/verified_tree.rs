@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use verimount_content::{Origin, OriginStatus};
 use verimount_fuse::Generation;
-use verimount_mirrors::Mirrors;
+use verimount_mirrors::{MirrorStats, Mirrors};
 use verimount_names::printable;
 use verimount_source::{ReadError, Scratch};
 use verimount_sync::Mutex;
@@ -22,8 +22,7 @@ use verimount_tree::{
 use verimount_verity::{Account, BlockKind, Identity, Mismatch};
 
 use crate::{
-    Kind, MirrorsStatus, ResidentStatus, Served, Status,
-    origin::bounded,
+    Kind, ResidentStatus, Served, Status, mirrors, origin,
     requests::{Operation, RequestCounters},
     seen_names::SeenNames,
     status::end_of,
@@ -103,7 +102,7 @@ pub struct ImageStatus {
     /// What was fetched, if the content is not only on this machine.
     pub origin: Option<OriginStatus>,
     /// What each place did, if the content is in several.
-    pub mirrors: Option<MirrorsStatus>,
+    pub mirrors: Option<MirrorStats>,
     /// What is kept in memory; `None` if nothing is to be.
     pub resident: Option<ResidentStatus>,
     /// The last reads that failed, oldest first, without repetitions.
@@ -197,8 +196,14 @@ impl VerifiedTree {
             data_requests: stats.data_requests,
             tree_requests: stats.tree_requests,
             tree_bytes: stats.tree_bytes,
-            origin: self.origin.as_ref().map(|origin| bounded(origin.status())),
-            mirrors: self.mirrors.as_ref().map(|mirrors| mirrors.stats().into()),
+            origin: self
+                .origin
+                .as_ref()
+                .map(|origin| origin::bounded(origin.status())),
+            mirrors: self
+                .mirrors
+                .as_ref()
+                .map(|mirrors| mirrors::bounded(mirrors.stats())),
             resident,
             recent_failures: self.failures.lock().iter().cloned().collect(),
         }

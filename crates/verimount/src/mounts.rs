@@ -14,9 +14,8 @@ pub use verimount_mount::{
     shown_process, unmount,
 };
 pub use verimount_serve::{
-    AskError, BadSector, CheckEvent, Export, Failure, ImageStatus, Kind, MirrorsStatus,
-    PlaceStatus, Requests, ResidentStatus, Served, Status, StorageCounts, VolumeStatus, ask_export,
-    ask_mount, check_export,
+    AskError, BadSector, CheckEvent, Export, Failure, ImageStatus, Kind, Requests, ResidentStatus,
+    Served, Status, StorageCounts, VolumeStatus, ask_export, ask_mount, check_export,
 };
 pub use verimount_sys::{GuardedPath, end_by, take_inherited};
 

@@ -223,7 +223,7 @@ impl Report {
         }
         let end_of_seal = self.repaired.map_or(0, |repaired| repaired.ranges);
         self.repaired = Some(Repaired {
-            ranges: mirrored.mirrors.stats().ranges_mended + end_of_seal,
+            ranges: mirrored.mirrors.stats().ranges_repaired + end_of_seal,
             bad_bytes,
         });
         Ok(())

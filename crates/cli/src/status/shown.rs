@@ -9,10 +9,10 @@ use std::{
 use indicatif::HumanDuration;
 use verimount::bridge::{BridgeStatus, PolicyStatus};
 use verimount::mounts::{
-    CacheStatus, ImageStatus, Kind, MirrorsStatus, OriginReplacement, OriginStatus, PlaceStatus,
-    ResidentStatus, Served, Status, StorageCounts, VolumeStatus,
+    CacheStatus, ImageStatus, Kind, OriginReplacement, OriginStatus, ResidentStatus, Served,
+    Status, StorageCounts, VolumeStatus,
 };
-use verimount::{Pin, one_line, sandbox::Held};
+use verimount::{MirrorStats, Pin, PlaceStats, one_line, sandbox::Held};
 
 use super::prometheus::Metric;
 
@@ -160,8 +160,8 @@ impl Shown {
         }
     }
 
-    fn add_mirrors(&mut self, mirrors: &MirrorsStatus) {
-        let MirrorsStatus {
+    fn add_mirrors(&mut self, mirrors: &MirrorStats) {
+        let MirrorStats {
             healed,
             ranges_repaired: repaired,
             places,
@@ -186,7 +186,7 @@ impl Shown {
         }
         self.metric("healed_reads_total", healed);
         self.metric("repaired_ranges_total", repaired);
-        let mut by_place = |name, count: fn(&PlaceStatus) -> u64| {
+        let mut by_place = |name, count: fn(&PlaceStats) -> u64| {
             let samples = places.iter();
             let samples = samples.map(|place| (place.place.as_str(), count(place)));
             self.metric_by(name, "place", samples);

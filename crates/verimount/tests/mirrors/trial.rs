@@ -267,7 +267,7 @@ impl<'a> Trial<'a> {
         }
         let opened = self.opened.as_ref().expect("it is open");
         if let Some(stats) = opened.mirror_stats() {
-            self.figures.repaired += stats.ranges_mended;
+            self.figures.repaired += stats.ranges_repaired;
         }
         self.close();
         let ill = self.places.iter().map(Place::ill_answers);
