@@ -1,4 +1,4 @@
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
@@ -8,7 +8,6 @@ use verimount::{Difference, Location, diff, printable};
 use crate::{
     Outcome,
     content_args::ContentArgs,
-    json::write_report,
     message::{counted, say, wrong_usage},
     options::location,
 };
@@ -76,16 +75,8 @@ impl Diff {
         if !difference.names_all {
             say(format_args!("note: there are more files than are named"));
         }
-        Outcome::Good.reported(self.write(&difference))
-    }
-
-    fn write(&self, difference: &Difference) -> io::Result<()> {
-        let mut out = stdout().lock();
-        if self.json {
-            write_report(&mut out, JsonReport::new(self, difference))
-        } else {
-            self.print(&mut out, difference)
-        }
+        let json = self.json.then(|| JsonReport::new(&self, &difference));
+        Outcome::Good.report(json, |out| self.print(out, &difference))
     }
 
     fn print(&self, out: &mut impl Write, difference: &Difference) -> io::Result<()> {

@@ -1,11 +1,11 @@
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 use verimount::doctor::{Diagnosis, Health, examine};
 
-use crate::{Outcome, json::write_report, remote::usual_cache};
+use crate::{Outcome, remote::usual_cache};
 
 /// Show what this machine allows, what is slow on it, and what mends that
 ///
@@ -18,8 +18,8 @@ pub(crate) struct Doctor {
 }
 
 #[derive(Serialize)]
-struct Report {
-    diagnoses: Vec<Diagnosis>,
+struct Report<'a> {
+    diagnoses: &'a [Diagnosis],
 }
 
 impl Doctor {
@@ -32,11 +32,9 @@ impl Doctor {
         } else {
             Outcome::Failed
         };
-        let mut out = stdout().lock();
-        outcome.reported(if self.json {
-            write_report(&mut out, Report { diagnoses })
-        } else {
-            print(&mut out, &diagnoses)
+        let diagnoses = &*diagnoses;
+        outcome.report(self.json.then_some(Report { diagnoses }), |out| {
+            print(out, diagnoses)
         })
     }
 }

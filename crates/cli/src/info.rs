@@ -1,6 +1,6 @@
 mod report;
 
-use std::{io::stdout, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
@@ -9,7 +9,6 @@ use verimount::{Location, OpenOptions, describe, printable};
 use self::report::Report;
 use crate::{
     Outcome,
-    json::write_report,
     options::{location, parse_size},
     remote::{RegistryArgs, SessionArgs},
 };
@@ -54,12 +53,7 @@ impl Info {
             None => found?,
         };
         let report = Report::new(self.file.to_string(), &found)?;
-        let mut out = stdout().lock();
-        Outcome::Good.reported(if self.json {
-            write_report(&mut out, &report)
-        } else {
-            report.print(&mut out)
-        })
+        Outcome::Good.report(self.json.then_some(&report), |out| report.print(out))
     }
 
     /// The file whose sidecar has this name.

@@ -1,8 +1,13 @@
 //! How a command ends, and which exit code tells it.
 
-use std::{error::Error as StdError, io, process::ExitCode};
+use std::{
+    error::Error as StdError,
+    io::{self, StdoutLock, stdout},
+    process::ExitCode,
+};
 
 use anyhow::Result;
+use serde::Serialize;
 use verimount::{
     Error, ErrorKind,
     options::SealError,
@@ -11,6 +16,7 @@ use verimount::{
 
 use crate::{
     interrupt::{Interrupted, received_signal},
+    json::write_report,
     message::Explained,
     mount_helper::Caller,
 };
@@ -76,6 +82,24 @@ impl Outcome {
             Some(ErrorKind::Cancelled) => received_signal().map_or(Self::Failed, Self::Interrupted),
             _ => Self::Failed,
         }
+    }
+
+    /// What the data is.
+    pub(crate) fn of_data(is_good: bool) -> Self {
+        if is_good { Self::Good } else { Self::Bad }
+    }
+
+    /// The outcome after writing a report to standard output, as JSON if that is given, or else as `print` does.
+    pub(crate) fn report(
+        self,
+        json: Option<impl Serialize>,
+        print: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>,
+    ) -> Result<Self> {
+        let mut out = stdout().lock();
+        self.reported(match json {
+            Some(report) => write_report(&mut out, report),
+            None => print(&mut out),
+        })
     }
 
     /// The outcome after writing the report. If the reader closed the pipe early, the exit code

@@ -1,7 +1,4 @@
-use std::{
-    io::{Write, stdout},
-    path::PathBuf,
-};
+use std::{io::Write, path::PathBuf};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -10,7 +7,7 @@ use verimount::{NewSeal, SealFormat, SealOptions, options::dm_verity, printable,
 use crate::{
     Outcome,
     interrupt::Interrupt,
-    json::{Made, write_report},
+    json::Made,
     message::{say, wrong_usage},
     model_args::SignatureArgs,
     options::{TreeArgs, of_size},
@@ -59,13 +56,9 @@ impl Seal {
         let interrupt = Interrupt::watch()?;
         let made = seal(&self.file, &options.watch(Bars::watch(&interrupt)))?;
         self.note(&made);
-        let mut out = stdout().lock();
-        if self.json {
-            write_report(&mut out, self.report(&made))?;
-        } else {
-            writeln!(out, "{} {}", made.identity, printable(&self.file))?;
-        }
-        Ok(Outcome::Good)
+        Outcome::Good.report(self.json.then(|| self.report(&made)), |out| {
+            writeln!(out, "{} {}", made.identity, printable(&self.file))
+        })
     }
 
     fn options(&self) -> Result<SealOptions> {

@@ -66,12 +66,7 @@ impl Status {
             return outcome.reported(self.write_all(&all));
         };
         let status = Target::at(target).status()?;
-        let outcome = if status.is_bad() {
-            Outcome::Bad
-        } else {
-            Outcome::Good
-        };
-        outcome.reported(self.write(&status, target))
+        Outcome::of_data(!status.is_bad()).reported(self.write(&status, target))
     }
 
     fn write(&self, status: &Told, target: &Path) -> io::Result<()> {

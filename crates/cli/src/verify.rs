@@ -1,5 +1,5 @@
 use std::{
-    io::{self, Write, stdout},
+    io::{self, Write},
     iter,
     path::PathBuf,
 };
@@ -17,7 +17,6 @@ use crate::{
     Outcome,
     content_args::ContentArgs,
     interrupt::Interrupt,
-    json::write_report,
     message::{counted, say, wrong_usage},
     model_args::read_model_key,
     options::location,
@@ -123,33 +122,25 @@ impl Verify {
             }
             reports.push((file.location().to_string(), report));
         }
-        let outcome = if reports.iter().all(|(_, report)| report.is_good()) {
-            Outcome::Good
-        } else {
-            Outcome::Bad
-        };
-        outcome.reported(self.write(&reports))
-    }
-
-    fn write(&self, reports: &[(String, Report)]) -> io::Result<()> {
-        let mut out = stdout().lock();
-        if !self.json {
+        let is_good = reports.iter().all(|(_, report)| report.is_good());
+        let json = self.json.then(|| JsonReport::of_all(&reports)).flatten();
+        Outcome::of_data(is_good).report(json, |out| {
             let mut reports = reports.iter();
-            return reports.try_for_each(|(file, report)| print(&mut out, file, report));
-        }
-        let mut all = reports
-            .iter()
-            .map(|(file, report)| JsonReport::new(file, report));
-        if let Some(mut image) = all.next() {
-            image.devices = all.collect();
-            image.ok &= image.devices.iter().all(|device| device.ok);
-            write_report(&mut out, &image)?;
-        }
-        Ok(())
+            reports.try_for_each(|(file, report)| print(out, file, report))
+        })
     }
 }
 
 impl JsonReport {
+    /// The report of an image, which is the first, with those of its devices.
+    fn of_all(reports: &[(String, Report)]) -> Option<Self> {
+        let mut all = reports.iter().map(|(file, report)| Self::new(file, report));
+        let mut image = all.next()?;
+        image.devices = all.collect();
+        image.ok &= image.devices.iter().all(|device| device.ok);
+        Some(image)
+    }
+
     fn new(file: &str, report: &Report) -> Self {
         Self {
             file: file.to_owned(),

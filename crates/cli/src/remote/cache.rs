@@ -112,12 +112,7 @@ impl Info {
     fn run(self) -> Result<Outcome> {
         let cache = self.cache.open()?;
         let shown = JsonCache::new(&cache, &cache.stored()?);
-        let mut out = stdout().lock();
-        Outcome::Good.reported(if self.json {
-            write_report(&mut out, &shown)
-        } else {
-            print(&mut out, &shown)
-        })
+        Outcome::Good.report(self.json.then_some(&shown), |out| print(out, &shown))
     }
 }
 

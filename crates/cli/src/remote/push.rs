@@ -1,5 +1,5 @@
 use std::{
-    io::{Write, stdout},
+    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -11,7 +11,7 @@ use super::SessionArgs;
 use crate::{
     Outcome,
     interrupt::Interrupt,
-    json::{Made, write_report},
+    json::Made,
     message::{Explained, wrong_usage},
     options::location,
     progress::Bars,
@@ -62,9 +62,9 @@ impl Push {
         } else {
             Some(pushed.identity)
         };
-        let (name, mut out) = (pushed.location, stdout().lock());
-        Outcome::Good.reported(match content {
-            content if self.json => write_report(&mut out, Made::new(name, content.as_ref())),
+        let name = pushed.location;
+        let json = self.json.then(|| Made::new(&name, content.as_ref()));
+        Outcome::Good.report(json, |out| match content {
             Some(content) => writeln!(out, "{content} {name}"),
             None => writeln!(out, "{name}"),
         })

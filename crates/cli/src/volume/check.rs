@@ -1,6 +1,6 @@
 use std::{
     fs,
-    io::{self, Write, stdout},
+    io::{self, Write},
     mem,
     ops::{ControlFlow, Range},
     os::unix::fs::FileTypeExt,
@@ -23,7 +23,6 @@ use verimount_sync::Mutex;
 use crate::{
     Outcome,
     interrupt::Interrupt,
-    json::write_report,
     message::{counted, say},
     progress::{Bar, Bars},
 };
@@ -98,11 +97,6 @@ impl Check {
             Some(online) => self.check_online(&online, &interrupt)?,
             None => self.check_alone(&interrupt)?,
         };
-        let outcome = if report.ok {
-            Outcome::Good
-        } else {
-            Outcome::Bad
-        };
         if report.discarded_ranges > 0 {
             say(format_args!(
                 "note: {} of {} bad ranges look discarded, not damaged: \
@@ -110,7 +104,7 @@ impl Check {
                 report.discarded_ranges, report.bad_ranges
             ));
         }
-        outcome.reported(self.write(&report))
+        Outcome::of_data(report.ok).report(self.json.then_some(&report), |out| report.print(out))
     }
 
     /// The process that has the volume, if that keeps it from being opened here.
@@ -184,15 +178,6 @@ impl Check {
             unchecked_from: checked.unchecked_from,
         });
         Ok(report)
-    }
-
-    fn write(&self, report: &Report) -> io::Result<()> {
-        let mut out = stdout().lock();
-        if self.json {
-            write_report(&mut out, report)
-        } else {
-            report.print(&mut out)
-        }
     }
 }
 

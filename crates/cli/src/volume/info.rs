@@ -1,5 +1,5 @@
 use std::{
-    io::{self, Write, stdout},
+    io::{self, Write},
     path::PathBuf,
 };
 
@@ -10,7 +10,7 @@ use verimount::printable;
 use verimount::volume::VolumeFiles;
 use verimount::volume::{Interleave, Padding, SECTOR, Superblock};
 
-use crate::{Outcome, json::write_report};
+use crate::Outcome;
 
 /// Show the superblock of a volume; no key is needed
 #[derive(Args)]
@@ -49,12 +49,7 @@ impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
         let superblock = VolumeFiles::from(&*self.volume).superblock()?;
         let report = VolumeInfo::new(printable(&self.volume).to_string(), &superblock);
-        let mut out = stdout().lock();
-        Outcome::Good.reported(if self.json {
-            write_report(&mut out, &report)
-        } else {
-            report.print(&mut out)
-        })
+        Outcome::Good.report(self.json.then_some(&report), |out| report.print(out))
     }
 }
 
