@@ -8,10 +8,23 @@ use std::{
 /// Where the root of the file system is, except in tests.
 const ROOT: &str = "/";
 
+/// More bytes than any limit. Version 1 has a larger number where there is none.
+const NO_LIMIT: u64 = 1 << 62;
+
 /// The smallest memory limit of the control groups that this process is in, in bytes: their own and those of the groups
 /// above them; `None` if there is none.
 pub fn memory_limit() -> Option<u64> {
     limit_below(Path::new(ROOT))
+}
+
+/// `usual` bytes, or one part in `parts` of the [limit](memory_limit) if that is less.
+pub fn memory_share(parts: u64, usual: usize) -> usize {
+    share_of(memory_limit(), parts, usual)
+}
+
+fn share_of(limit: Option<u64>, parts: u64, usual: usize) -> usize {
+    let share = limit.map_or(u64::MAX, |limit| limit / parts);
+    usual.min(usize::try_from(share).unwrap_or(usize::MAX))
 }
 
 /// As [`memory_limit`], in a system whose file system begins at `root`.
@@ -61,7 +74,7 @@ impl Limits {
             // `max` is no limit.
             text.trim_end().parse().ok()
         });
-        limits.min()
+        limits.filter(|limit| *limit < NO_LIMIT).min()
     }
 }
 
@@ -107,6 +120,7 @@ mod tests {
             "9223372036854771712\n",
         );
         assert_eq!(limit(&[group, own, top]), Some(64 << 20));
+        assert_eq!(limit(&[group, top]), None);
         let shared = ("proc/self/cgroup", "4:hugetlb,memory:/a\n");
         assert_eq!(limit(&[shared, own]), Some(64 << 20));
         let other = ("proc/self/cgroup", "4:cpu:/a\n");
@@ -118,6 +132,15 @@ mod tests {
         let group = ("proc/self/cgroup", "0::/kubepods/pod1/container2\n");
         let own = ("sys/fs/cgroup/memory.max", "5000\n");
         assert_eq!(limit(&[group, own]), Some(5000));
+    }
+
+    #[test]
+    fn little_memory_is_shared() {
+        let share = |limit| share_of(limit, 4, 256 << 20);
+        assert_eq!(share(None), 256 << 20);
+        assert_eq!(share(Some(u64::MAX)), 256 << 20);
+        assert_eq!(share(Some(64 << 20)), 16 << 20);
+        assert_eq!(share(Some(0)), 0);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod server;
 mod socket;
 mod until;
 
-pub use cgroup::memory_limit;
+pub use cgroup::{memory_limit, memory_share};
 pub use export::{BlockSizes, Export};
 pub use limits::Limits;
 pub use own_option::{OwnOption, Talk, Tell};

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::{cgroup::memory_limit, protocol::MAX_REQUEST};
+use crate::{cgroup::memory_share, protocol::MAX_REQUEST};
 
 /// Limits on the resources that clients may use.
 ///
@@ -39,17 +39,9 @@ const SHARE: u64 = 4;
 impl Limits {
     /// The default limits, with less memory if the process may have little itself.
     pub fn of_system() -> Self {
-        Self::within(memory_limit())
-    }
-
-    /// The default limits, with less memory if `limit` is low: the bytes that all of the process's memory is limited
-    /// to.
-    fn within(limit: Option<u64>) -> Self {
         let usual = Self::default();
-        let share = limit.map_or(u64::MAX, |limit| limit / SHARE);
-        let share = usize::try_from(share).unwrap_or(usize::MAX);
         Self {
-            memory: usual.memory.min(share),
+            memory: memory_share(SHARE, usual.memory),
             ..usual
         }
     }
@@ -75,19 +67,5 @@ impl Default for Limits {
             // Service managers wait longer than this before they send SIGKILL.
             grace: Duration::from_secs(10),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quarter_of_little_memory_is_for_requests() {
-        let memory = |limit| Limits::within(limit).memory;
-        assert_eq!(memory(None), 256 << 20);
-        assert_eq!(memory(Some(u64::MAX)), 256 << 20);
-        assert_eq!(memory(Some(64 << 20)), 16 << 20);
-        assert_eq!(memory(Some(0)), 0);
     }
 }

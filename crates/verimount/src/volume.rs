@@ -17,7 +17,7 @@ pub use verimount_integrity::{
     Error as VolumeError, FormatOptions, Integrity, Interleave, Key, Mode, OpenOptions, Padding,
     SECTOR, Superblock, TagSize, Volume, VolumeStats,
 };
-pub use verimount_nbd::{Server, SocketAccess, memory_limit};
+pub use verimount_nbd::{Server, SocketAccess, memory_share};
 pub use verimount_serve::{Disk, DiskAccess, VolumeExport, VolumeFs};
 pub use verimount_sys::return_freed_memory;
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use rustix::process::configure_io_flusher_behavior;
 use verimount::printable;
-use verimount::volume::memory_limit;
+use verimount::volume::memory_share;
 use verimount::volume::return_freed_memory;
 use verimount::volume::{Algorithm, CommitTimer, Integrity, Key, Mode, OpenOptions};
 use verimount::{
@@ -191,13 +191,6 @@ pub(super) struct UseArgs {
 /// take some three times as much, and the largest request of a client takes 32 MiB.
 const JOURNAL_SHARE: u64 = 32;
 
-/// How much of the journal is kept in memory if all of the process's memory is limited to this many bytes.
-fn journal_bytes(limit: Option<u64>) -> usize {
-    let share = limit.map_or(u64::MAX, |limit| limit / JOURNAL_SHARE);
-    let share = usize::try_from(share).unwrap_or(usize::MAX);
-    OpenOptions::DEFAULT_JOURNAL_BYTES.min(share)
-}
-
 impl UseArgs {
     /// Keeps what using the volume takes.
     pub(super) fn prepare(&self, sandbox: &mut Sandbox) {
@@ -221,7 +214,7 @@ impl UseArgs {
 
     /// Opens the volume for use by threads that this one starts from now on.
     pub(super) fn open(&self) -> Result<OpenedVolume> {
-        let journal_bytes = journal_bytes(memory_limit());
+        let journal_bytes = memory_share(JOURNAL_SHARE, OpenOptions::DEFAULT_JOURNAL_BYTES);
         if journal_bytes < OpenOptions::DEFAULT_JOURNAL_BYTES {
             return_freed_memory();
         }

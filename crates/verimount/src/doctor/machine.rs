@@ -1,8 +1,9 @@
 //! Processors and memory.
 
-use std::{fs, path::Path};
+use std::fs;
 
 use rustix::process::{Resource, getrlimit};
+use verimount_nbd::memory_limit;
 
 use super::Diagnosis;
 
@@ -22,8 +23,8 @@ const LEAST_MEMORY: u64 = 128 << 20;
 const LEAST_FILES: u64 = 1024;
 
 pub(super) fn examine() -> Vec<Diagnosis> {
-    let all = [hashing(), idle_processors(), memory(), open_files()];
-    all.into_iter().flatten().collect()
+    let processors = hashing().into_iter().chain(idle_processors());
+    processors.chain([memory(), open_files()]).collect()
 }
 
 fn hashing() -> Option<Diagnosis> {
@@ -64,20 +65,9 @@ fn idle_processors() -> Option<Diagnosis> {
 }
 
 /// The limit of this process's control group or of one above it.
-fn memory() -> Option<Diagnosis> {
+fn memory() -> Diagnosis {
     const ABOUT: &str = "memory";
-    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let mounted = Path::new("/sys/fs/cgroup");
-    let own = mounted.join(own);
-    let groups = own
-        .ancestors()
-        .take_while(|group| group.starts_with(mounted));
-    let limit = |group: &Path| -> Option<u64> {
-        let limit = fs::read_to_string(group.join("memory.max")).ok()?;
-        limit.trim().parse().ok()
-    };
-    Some(match groups.filter_map(limit).min() {
+    match memory_limit() {
         Some(limit) if limit < LEAST_MEMORY => Diagnosis::limited(
             ABOUT,
             format!("this control group may use {} MiB", limit >> 20),
@@ -91,13 +81,13 @@ fn memory() -> Option<Diagnosis> {
             format!("this control group may use {} MiB", limit >> 20),
         ),
         None => Diagnosis::good(ABOUT, "no limit"),
-    })
+    }
 }
 
-fn open_files() -> Option<Diagnosis> {
+fn open_files() -> Diagnosis {
     const ABOUT: &str = "open files";
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    Some(if limit < LEAST_FILES {
+    if limit < LEAST_FILES {
         Diagnosis::limited(
             ABOUT,
             format!("a process may have {limit}"),
@@ -105,5 +95,5 @@ fn open_files() -> Option<Diagnosis> {
         )
     } else {
         Diagnosis::good(ABOUT, "enough")
-    })
+    }
 }
