@@ -126,8 +126,8 @@ impl BackgroundArgs {
         let log = Log::start()?;
         let ready = begin(prepared);
         let served = ready.and_then(|ready| {
-            let _service = self.announce(&ready.text, caller, inherited, &log)?;
-            (ready.serve)(signals)
+            let service = self.announce(&ready.text, caller, inherited, &log)?;
+            (ready.serve)(signals.holding(service))
         });
         log.finish();
         served.map(|()| Outcome::Good)

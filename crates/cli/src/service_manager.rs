@@ -12,23 +12,13 @@ use std::{
             net::{SocketAddr, UnixDatagram},
         },
     },
-    thread::{self, JoinHandle},
-};
-
-use signal_hook::{
-    consts::{SIGINT, SIGTERM},
-    iterator::{Handle, Signals},
 };
 
 const READY: &str = "READY=1";
 const STOPPING: &str = "STOPPING=1";
 
-/// A service whose manager knows that it is ready. It learns that the service is stopping at the first
-/// signal that asks for that, or when this is dropped.
-pub(crate) struct ReadyService {
-    signals: Handle,
-    stopping: Option<JoinHandle<()>>,
-}
+/// A service whose manager knows that it is ready. It learns that the service is stopping when this is dropped.
+pub(crate) struct ReadyService(UnixDatagram);
 
 /// The service manager that has started this process, or why it cannot be reached.
 pub(crate) struct ServiceManager(io::Result<UnixDatagram>);
@@ -42,33 +32,17 @@ impl ServiceManager {
 
     /// Tells it that what is served can be used. A failure is logged: it can be used all the same.
     pub(crate) fn announce(self) -> Option<ReadyService> {
-        logged(self.0.and_then(ReadyService::start))
-    }
-}
-
-impl ReadyService {
-    fn start(manager: UnixDatagram) -> io::Result<Self> {
-        let mut signals = Signals::new([SIGTERM, SIGINT])?;
-        manager.send(READY.as_bytes())?;
-        let handle = signals.handle();
-        let stopping = thread::Builder::new().spawn(move || {
-            // Also returns when the handle is closed.
-            let _ = signals.forever().next();
-            logged(manager.send(STOPPING.as_bytes()));
-        })?;
-        Ok(Self {
-            signals: handle,
-            stopping: Some(stopping),
-        })
+        let sent = self.0.and_then(|manager| {
+            manager.send(READY.as_bytes())?;
+            Ok(ReadyService(manager))
+        });
+        logged(sent)
     }
 }
 
 impl Drop for ReadyService {
     fn drop(&mut self) {
-        self.signals.close();
-        if let Some(stopping) = self.stopping.take() {
-            let _ = stopping.join();
-        }
+        logged(self.0.send(STOPPING.as_bytes()));
     }
 }
 

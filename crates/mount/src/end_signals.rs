@@ -24,6 +24,8 @@ pub struct EndSignals {
     signals: Signals,
     terminal: Option<Terminal>,
     reload: Option<Reload>,
+    /// What is dropped when the end begins.
+    until_end: Option<Box<dyn Send>>,
 }
 
 impl EndSignals {
@@ -48,6 +50,7 @@ impl EndSignals {
             signals: Signals::new(signals)?,
             terminal,
             reload: None,
+            until_end: None,
         })
     }
 
@@ -59,6 +62,14 @@ impl EndSignals {
         }
     }
 
+    /// Drops `held` at the first signal that asks to end, or with this if none comes.
+    pub fn holding(self, held: impl Send + 'static) -> Self {
+        Self {
+            until_end: Some(Box::new(held)),
+            ..self
+        }
+    }
+
     /// A handle that ends [`Self::wait`].
     pub fn handle(&self) -> Handle {
         self.signals.handle()
@@ -66,18 +77,18 @@ impl EndSignals {
 
     /// Waits for the next signal that asks to end; `None` when the handle is closed.
     pub fn wait(&mut self) -> Option<i32> {
-        for signal in self.signals.forever() {
-            if signal != SIGHUP {
-                return Some(signal);
+        let asks_to_end = |signal: &i32| {
+            if *signal != SIGHUP {
+                return true;
             }
             if let Some(reload) = &mut self.reload {
                 reload();
             }
-            if self.terminal.as_ref().is_some_and(Terminal::hangs_up) {
-                return Some(signal);
-            }
-        }
-        None
+            self.terminal.as_ref().is_some_and(Terminal::hangs_up)
+        };
+        let signal = self.signals.forever().find(asks_to_end);
+        self.until_end = None;
+        signal
     }
 }
 
