@@ -5,6 +5,7 @@ mod background;
 mod bridge;
 mod build;
 mod cat;
+mod commands;
 mod content_args;
 mod device_args;
 mod diff;
@@ -48,9 +49,10 @@ mod volume;
 use std::{env, ffi::OsString, io, process::ExitCode};
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
 use crate::{
+    commands::commands,
     message::{say_failed, say_wrong_usage},
     mount_helper::{Caller, HelperCall},
     option_list::expanded,
@@ -66,40 +68,45 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Subcommand)]
-enum Command {
-    Build(build::Build),
-    Seal(seal::Seal),
-    Digest(digest::Digest),
-    Keygen(keys::Keygen),
-    Sign(keys::Sign),
-    Info(info::Info),
-    Verify(verify::Verify),
-    Diff(diff::Diff),
-    Ls(ls::Ls),
-    Cat(cat::Cat),
-    Extract(extract::Extract),
-    #[command(flatten)]
-    Copy(remote::CopyCommand),
-    Mount(mount::Mount),
-    Bridge(bridge::Bridge),
-    #[command(subcommand)]
-    Volume(volume::Volume),
-    #[command(flatten)]
-    Keep(remote::KeepCommand),
-    #[command(alias = "unmount")]
-    Umount(umount::Umount),
-    Status(status::Status),
-    List(list::List),
-    Doctor(doctor::Doctor),
-    Completions(generate::Completions),
-    Man(generate::Man),
+commands! {
+    enum Command {
+        Build(build::Build),
+        Seal(seal::Seal),
+        Digest(digest::Digest),
+        Keygen(keys::Keygen),
+        Sign(keys::Sign),
+        Info(info::Info),
+        Verify(verify::Verify),
+        Diff(diff::Diff),
+        Ls(ls::Ls),
+        Cat(cat::Cat),
+        Extract(extract::Extract),
+        #[command(flatten)]
+        Copy(remote::CopyCommand),
+        Mount(mount::Mount),
+        Bridge(bridge::Bridge),
+        #[command(subcommand)]
+        Volume(volume::Volume),
+        #[command(flatten)]
+        Keep(remote::KeepCommand),
+        #[command(alias = "unmount")]
+        Umount(umount::Umount),
+        Status(status::Status),
+        List(list::List),
+        Doctor(doctor::Doctor),
+        Completions(generate::Completions),
+        Man(generate::Man),
+    }
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = env::args_os().collect();
     let helper = Caller::of(&arguments);
-    let ended = parse(helper, arguments).map_or_else(|error| Err(error.into()), run);
+    let ended = match parse(helper, arguments) {
+        Ok(Some(command)) => command.run(),
+        Ok(None) => Ok(Outcome::Good),
+        Err(error) => Err(error.into()),
+    };
     ended.unwrap_or_else(told).code(helper)
 }
 
@@ -130,36 +137,6 @@ fn parse(helper: Option<Caller>, arguments: Vec<OsString>) -> Result<Option<Comm
         }
     };
     Ok(Some(cli.command))
-}
-
-fn run(command: Option<Command>) -> Result<Outcome> {
-    let Some(command) = command else {
-        return Ok(Outcome::Good);
-    };
-    match command {
-        Command::Build(command) => command.run(),
-        Command::Seal(command) => command.run(),
-        Command::Digest(command) => command.run(),
-        Command::Keygen(command) => command.run(),
-        Command::Sign(command) => command.run(),
-        Command::Info(command) => command.run(),
-        Command::Verify(command) => command.run(),
-        Command::Diff(command) => command.run(),
-        Command::Ls(command) => command.run(),
-        Command::Cat(command) => command.run(),
-        Command::Extract(command) => command.run(),
-        Command::Copy(command) => command.run(),
-        Command::Mount(command) => command.run(),
-        Command::Bridge(command) => command.run(),
-        Command::Volume(command) => command.run(),
-        Command::Keep(command) => command.run(),
-        Command::Umount(command) => command.run(),
-        Command::Status(command) => command.run(),
-        Command::List(command) => command.run(),
-        Command::Doctor(command) => command.run(),
-        Command::Completions(command) => command.run(),
-        Command::Man(command) => command.run(),
-    }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

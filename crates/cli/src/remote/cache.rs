@@ -4,19 +4,20 @@ use std::{
 };
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde::Serialize;
 use verimount::{Cache, CheckedCopy, options::Stored, printable, verify_cache};
 
 use super::access::CacheArgs;
-use crate::{Outcome, json::write_report};
+use crate::{Outcome, commands::commands, json::write_report};
 
-/// Show, clear or verify the cache for content of URLs
-#[derive(Subcommand)]
-pub(crate) enum CacheCommand {
-    Info(Info),
-    Clear(Clear),
-    Verify(Verify),
+commands! {
+    /// Show, clear or verify the cache for content of URLs
+    pub(crate) enum CacheCommand {
+        Info(Info),
+        Clear(Clear),
+        Verify(Verify),
+    }
 }
 
 /// Show what is kept, the least recently used first
@@ -94,16 +95,6 @@ impl From<CheckedCopy> for JsonChecked {
             good: copy.good,
             removed: copy.removed,
             unchecked: copy.unchecked,
-        }
-    }
-}
-
-impl CacheCommand {
-    pub(crate) fn run(self) -> Result<Outcome> {
-        match self {
-            Self::Info(command) => command.run(),
-            Self::Clear(command) => command.run(),
-            Self::Verify(command) => command.run(),
         }
     }
 }
