@@ -3,6 +3,7 @@
 use std::fmt;
 
 use blake2::Blake2b512;
+use ct_codecs::{Decoder, Hex};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
@@ -54,8 +55,8 @@ pub(crate) struct Digest {
 impl Digest {
     /// The digest with these hexadecimal digits; `None` if they are not the right number of such digits.
     pub(crate) fn parse(algorithm: Algorithm, hex: &str) -> Option<Self> {
-        let bytes = parse_hex(hex).filter(|bytes| bytes.len() == algorithm.len())?;
-        Some(Self {
+        let bytes = Hex::decode_to_vec(hex, None).ok()?;
+        (bytes.len() == algorithm.len()).then(|| Self {
             algorithm,
             bytes: bytes.into(),
         })
@@ -77,18 +78,6 @@ impl fmt::Display for Digest {
             .iter()
             .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
-}
-
-fn parse_hex(text: &str) -> Option<Vec<u8>> {
-    let nibble = |digit: &u8| char::from(*digit).to_digit(16);
-    let pairs = text.as_bytes().chunks(2).map(|pair| match pair {
-        [high, low] => {
-            let value = nibble(high)?.checked_mul(16)?.checked_add(nibble(low)?)?;
-            u8::try_from(value).ok()
-        }
-        _ => None,
-    });
-    pairs.collect()
 }
 
 /// A digest under way.

@@ -1,5 +1,6 @@
 use std::{fmt, str::FromStr};
 
+use ct_codecs::{Decoder, Hex};
 use thiserror::Error;
 
 use crate::HashAlgorithm;
@@ -165,15 +166,7 @@ fn without_algorithm(text: &str) -> ParseDigestError {
 
 /// The bytes of an even number of hexadecimal digits.
 pub fn parse_hex(digits: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    let digit = |character: u8| char::from(character).to_digit(16);
-    pairs
-        .iter()
-        .map(|&[high, low]| u8::try_from(digit(high)? * 16 + digit(low)?).ok())
-        .collect()
+    Hex::decode_to_vec(digits, None).ok()
 }
 
 #[cfg(test)]

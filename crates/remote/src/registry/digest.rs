@@ -1,5 +1,6 @@
 use std::{fmt, str::FromStr};
 
+use ct_codecs::{Decoder, Hex};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
@@ -44,24 +45,12 @@ impl FromStr for BlobDigest {
 
     fn from_str(text: &str) -> Result<Self, ParseBlobDigestError> {
         let digits = text.strip_prefix("sha256:").ok_or(ParseBlobDigestError)?;
-        let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-        let mut digest = Self([0; 32]);
-        if !rest.is_empty() || pairs.len() != digest.0.len() {
+        // In lower case, as the specification demands: there is one text for a digest.
+        if digits.bytes().any(|digit| digit.is_ascii_uppercase()) {
             return Err(ParseBlobDigestError);
         }
-        for (byte, [high, low]) in digest.0.iter_mut().zip(pairs) {
-            *byte = value(*high)? << 4 | value(*low)?;
-        }
-        Ok(digest)
-    }
-}
-
-/// In lower case, as the specification demands: there is one text for a digest.
-fn value(digit: u8) -> Result<u8, ParseBlobDigestError> {
-    match digit {
-        b'0'..=b'9' => Ok(digit - b'0'),
-        b'a'..=b'f' => Ok(digit - b'a' + 10),
-        _ => Err(ParseBlobDigestError),
+        let bytes = Hex::decode_to_vec(digits, None).map_err(|_| ParseBlobDigestError)?;
+        bytes.try_into().map(Self).map_err(|_| ParseBlobDigestError)
     }
 }
 
