@@ -3,8 +3,8 @@ use std::{io, num::NonZeroUsize, ops::ControlFlow};
 use verimount_source::{Progress, ReadAt, ReadError, Scratch, in_order};
 
 use crate::{
-    Descriptor, Digest, Error, TreeGeometry, TreeParams, descriptor::checked_geometry,
-    hasher::BlockHasher, params::Hashing,
+    BlockHasher, Descriptor, Digest, Error, TreeGeometry, TreeParams, descriptor::checked_geometry,
+    params::Hashing,
 };
 
 /// How much data a thread reads and hashes at a time: small enough to stay in the processor's cache
@@ -91,7 +91,7 @@ fn hash_chunk(
     let (stored, padding) = buffer.split_at_mut(len);
     data.read_exact_at(stored, chunk * CHUNK as u64)?;
     padding.fill(0);
-    Ok(hasher.hash_run(buffer))
+    Ok(hasher.digests(buffer))
 }
 
 /// Collects digests into blocks; stores full blocks and passes their digests to the next level.
@@ -140,7 +140,7 @@ impl<'a> Assembler<'a> {
         let offset = self.geometry.node_offset(level, self.stored[level]);
         self.sink.put(offset, &block).map_err(Error::Write)?;
         self.stored[level] += 1;
-        let digest = self.hasher.hash_run(&block);
+        let digest = self.hasher.digests(&block);
         block.clear();
         self.filling[level] = block;
         self.push(level + 1, &digest)

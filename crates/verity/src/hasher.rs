@@ -5,9 +5,10 @@ use verimount_source::{Ask, Fetch, Given, ReadError};
 
 use crate::{Digest, HashAlgorithm, TreeGeometry, params::Hashing};
 
-/// Hashes runs of blocks of one size, each with the same salt before it.
-#[derive(Debug)]
-pub(crate) struct BlockHasher {
+/// What makes the digest of a block from its bytes: hash, block size, and what is hashed before each block. Where it is
+/// the same, equal blocks have equal digests, in trees of either format. A short last block is extended by zeros.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockHasher {
     algorithm: HashAlgorithm,
     block_size: usize,
     prefix: Vec<u8>,
@@ -28,22 +29,28 @@ impl BlockHasher {
         }
     }
 
-    pub(crate) fn algorithm(&self) -> HashAlgorithm {
+    /// The hash.
+    pub fn algorithm(&self) -> HashAlgorithm {
         self.algorithm
     }
 
-    /// Size of a block in bytes.
-    pub(crate) fn block_size(&self) -> usize {
+    /// The size of a block in bytes.
+    pub fn block_size(&self) -> usize {
         self.block_size
+    }
+
+    /// The size of a digest in bytes.
+    pub fn digest_size(&self) -> usize {
+        self.algorithm.digest_size()
     }
 
     /// Size in bytes of the digests of `len` bytes of whole blocks.
     pub(crate) fn digests_len(&self, len: usize) -> usize {
-        len / self.block_size * self.algorithm.digest_size()
+        len / self.block_size * self.digest_size()
     }
 
     /// The digests of a run of whole blocks, one after the other.
-    pub(crate) fn hash_run(&self, blocks: &[u8]) -> Vec<u8> {
+    pub fn digests(&self, blocks: &[u8]) -> Vec<u8> {
         let mut digests = vec![0; self.digests_len(blocks.len())];
         self.hash_into(blocks, &mut digests);
         digests
@@ -76,7 +83,7 @@ impl BlockHasher {
         let salted = H::new_with_prefix(&self.prefix);
         for (block, digest) in blocks
             .chunks_exact(self.block_size)
-            .zip(digests.chunks_exact_mut(self.algorithm.digest_size()))
+            .zip(digests.chunks_exact_mut(self.digest_size()))
         {
             digest.copy_from_slice(&salted.clone().chain_update(block).finalize());
         }
@@ -97,7 +104,7 @@ pub(crate) fn topmost_digest(
     let hasher = hashing.tree_hasher();
     let mut topmost = vec![0; hasher.block_size()];
     let given = tree.fetch(&mut topmost, 0, ask)?;
-    let digest = hasher.digest(&hasher.hash_run(&topmost));
+    let digest = hasher.digest(&hasher.digests(&topmost));
     Ok(Some((digest, given)))
 }
 
@@ -192,9 +199,9 @@ mod tests {
             let blocks = (0..count << log2).map(|i| ((i * 31) >> 3) as u8 ^ seed);
             let blocks: Vec<u8> = blocks.collect();
             let mut hasher = hashing.data_hasher();
-            let multi = hasher.hash_run(&blocks);
+            let multi = hasher.digests(&blocks);
             hasher.multi_stream = false;
-            assert_eq!(multi, hasher.hash_run(&blocks));
+            assert_eq!(multi, hasher.digests(&blocks));
             Ok(())
         });
     }

@@ -2,71 +2,39 @@ use std::{fmt, ops::Range, sync::Arc};
 
 use verimount_source::{Fetch, ReadAt, ReadError, Unchecked};
 
-use crate::{HashAlgorithm, TreeGeometry, params::Hashing};
-
-/// What makes the digest of a data block from its bytes: hash, block size, and what is hashed before each block. Where it is
-/// the same, equal blocks have equal digests, in trees of either format. A short last block is extended by zeros.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeafFunction(Hashing);
-
-impl LeafFunction {
-    pub(crate) fn new(hashing: Hashing) -> Self {
-        // The size of tree blocks decides where a digest is, not what it is.
-        let hash_block_log2 = hashing.data_block_log2;
-        Self(Hashing {
-            hash_block_log2,
-            ..hashing
-        })
-    }
-
-    /// The size of a data block in bytes.
-    pub fn block_size(&self) -> usize {
-        1 << self.0.data_block_log2
-    }
-
-    /// The size of a digest in bytes.
-    pub fn digest_size(&self) -> usize {
-        self.0.algorithm.digest_size()
-    }
-
-    /// The digests of a run of whole blocks, one after the other.
-    pub fn digests(&self, blocks: &[u8]) -> Vec<u8> {
-        self.0.data_hasher().hash_run(blocks)
-    }
-
-    /// The hash.
-    pub fn algorithm(&self) -> HashAlgorithm {
-        self.0.algorithm
-    }
-}
+use crate::{BlockHasher, TreeGeometry};
 
 /// The digests of data blocks as a stored tree has them: nothing of it is verified, so what is compared with them is not,
 /// either.
 #[derive(Clone)]
 pub struct Leaves {
     tree: Arc<dyn Fetch>,
-    function: LeafFunction,
+    function: BlockHasher,
     /// Where the first digest is in the tree. The others follow without a gap, as their size divides that of blocks.
     start: u64,
     count: u64,
 }
 
 impl Leaves {
-    pub(crate) fn new(tree: Arc<dyn Fetch>, hashing: Hashing, geometry: &TreeGeometry) -> Self {
+    pub(crate) fn new(
+        tree: Arc<dyn Fetch>,
+        function: BlockHasher,
+        geometry: &TreeGeometry,
+    ) -> Self {
         let (start, count) = match geometry.levels() {
             0 => (0, 0),
             _ => (geometry.node_offset(0, 0), geometry.data_blocks()),
         };
         Self {
             tree,
-            function: LeafFunction::new(hashing),
+            function,
             start,
             count,
         }
     }
 
     /// What they are made with.
-    pub fn function(&self) -> &LeafFunction {
+    pub fn function(&self) -> &BlockHasher {
         &self.function
     }
 

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-use crate::{HashAlgorithm, dm_verity, hasher::BlockHasher};
+use crate::{BlockHasher, HashAlgorithm, dm_verity};
 
 /// A tree parameter that the format does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

@@ -62,7 +62,11 @@ impl Seal {
 
     /// The digests of data blocks in the stored tree.
     pub fn leaves_unverified(&self) -> Leaves {
-        Leaves::new(self.tree.clone(), self.hashing.clone(), &self.geometry)
+        Leaves::new(
+            self.tree.clone(),
+            self.hashing.data_hasher(),
+            &self.geometry,
+        )
     }
 
     /// This seal, whose data and tree are read from other sources of the same sizes.

@@ -13,9 +13,8 @@ use verimount_source::{Ask, Fetch, Given, Hint, ReadError};
 use verimount_sync::{Condvar, Mutex};
 
 use crate::{
-    Account, BlockKind, Digest, Mismatch, Releases, TreeGeometry, VerifyOptions,
+    Account, BlockHasher, BlockKind, Digest, Mismatch, Releases, TreeGeometry, VerifyOptions,
     further::Further,
-    hasher::BlockHasher,
     params::Hashing,
     releases::{failure, suspect},
 };
@@ -34,10 +33,10 @@ type Node = Arc<[u8]>;
 /// Reads and verifies the blocks of a stored tree.
 pub(crate) struct TreeReader {
     source: Arc<dyn Fetch>,
-    account: Arc<Account>,
-    releases: Option<Arc<dyn Releases>>,
-    geometry: TreeGeometry,
-    root: Digest,
+    pub(crate) account: Arc<Account>,
+    pub(crate) releases: Option<Arc<dyn Releases>>,
+    pub(crate) geometry: TreeGeometry,
+    pub(crate) root: Digest,
     hasher: BlockHasher,
     verified: Cache<Key, Node>,
     /// The most blocks of level 0 that are read ahead.
@@ -81,7 +80,7 @@ impl TreeReader {
         hashing: &Hashing,
         geometry: TreeGeometry,
         root: Digest,
-        options: &VerifyOptions,
+        options: VerifyOptions,
     ) -> Self {
         let hasher = hashing.tree_hasher();
         let block_size = hasher.block_size();
@@ -92,8 +91,8 @@ impl TreeReader {
             .blocks(data_per_node, block_size as u64);
         Self {
             source,
-            account: options.account.clone(),
-            releases: options.releases.clone(),
+            account: options.account,
+            releases: options.releases,
             root,
             verified: Cache::new(cached_blocks),
             // A window too large for the cache would evict blocks before they are used.
@@ -270,7 +269,7 @@ impl TreeReader {
         let mut block = vec![0; len];
         self.account.note_tree_request(len);
         self.source.fetch(&mut block, offset, Ask::default())?;
-        let actual = self.hasher.hash_run(&block);
+        let actual = self.hasher.digests(&block);
         if actual != expected.as_bytes() {
             let mismatch = self.mismatch(key, expected.as_bytes(), &actual);
             return Err(ReadError::Rejected(Box::new(mismatch)));
@@ -424,9 +423,9 @@ impl<'a> InFlight<'a> {
         let ask = Ask::after(&self.given);
         let given = tree.source.fetch(&mut blocks, offset, ask)?;
         self.given.add(given);
-        let digests = tree.hasher.hash_run(&blocks);
+        let digests = tree.hasher.digests(&blocks);
         let block_size = tree.hasher.block_size();
-        let digest_size = tree.hasher.algorithm().digest_size();
+        let digest_size = tree.hasher.digest_size();
         for ((index, block), actual) in run
             .nodes
             .clone()

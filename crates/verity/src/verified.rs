@@ -6,10 +6,9 @@ use std::{
 use verimount_source::{Ask, Fetch, Given, Hint, ReadAt, ReadError, Scratch, check_range};
 
 use crate::{
-    Account, BlockKind, Digest, Error, Identity, LeafFunction, Mismatch, Releases, Seal,
+    Account, BlockHasher, BlockKind, Digest, Error, Identity, Mismatch, Releases, Seal,
     TreeGeometry, TreeReadahead, VerifyStats,
     further::Further,
-    hasher::BlockHasher,
     releases::{failure, suspect},
     tree::TreeReader,
 };
@@ -69,13 +68,8 @@ struct BadBlocks {
 pub struct VerifiedReader {
     data: Arc<dyn Fetch>,
     tree: TreeReader,
-    geometry: TreeGeometry,
-    root: Digest,
     identity: Identity,
     hasher: BlockHasher,
-    leaf_function: LeafFunction,
-    account: Arc<Account>,
-    releases: Option<Arc<dyn Releases>>,
 }
 
 impl VerifiedReader {
@@ -87,20 +81,9 @@ impl VerifiedReader {
         seal.check_root()?;
         Ok(Self {
             data: seal.data,
-            tree: TreeReader::new(
-                seal.tree,
-                &seal.hashing,
-                seal.geometry.clone(),
-                seal.root,
-                &options,
-            ),
-            geometry: seal.geometry,
-            root: seal.root,
+            tree: TreeReader::new(seal.tree, &seal.hashing, seal.geometry, seal.root, options),
             identity: seal.identity,
             hasher: seal.hashing.data_hasher(),
-            leaf_function: LeafFunction::new(seal.hashing),
-            account: options.account,
-            releases: options.releases,
         })
     }
 
@@ -111,12 +94,12 @@ impl VerifiedReader {
 
     /// Where it is counted what it reads and verifies.
     pub fn account(&self) -> &Arc<Account> {
-        &self.account
+        &self.tree.account
     }
 
     /// What it and all other readers with its [account](VerifyOptions::account) read and verified so far.
     pub fn stats(&self) -> VerifyStats {
-        self.account.stats()
+        self.account().stats()
     }
 
     /// A hint that all levels of the tree but the lowest, and the beginning of that, will be read soon. Returns without waiting.
@@ -125,13 +108,13 @@ impl VerifiedReader {
     }
 
     /// What makes the digests of data blocks.
-    pub fn leaf_function(&self) -> &LeafFunction {
-        &self.leaf_function
+    pub fn leaf_function(&self) -> &BlockHasher {
+        &self.hasher
     }
 
     /// The shape of the tree.
     pub fn geometry(&self) -> &TreeGeometry {
-        &self.geometry
+        &self.tree.geometry
     }
 
     /// The verified digests of some data blocks, one after the other. The data is not read.
@@ -140,17 +123,17 @@ impl VerifiedReader {
     /// As reading these blocks, as far as that is for the tree; [`ReadError::PastEnd`] for blocks that are not there.
     pub fn leaves(&self, blocks: Range<u64>) -> Result<Vec<u8>, ReadError> {
         let count = blocks.end.saturating_sub(blocks.start) as usize;
-        check_range(blocks.start, count, self.geometry.data_blocks())?;
+        check_range(blocks.start, count, self.geometry().data_blocks())?;
         if count == 0 {
             return Ok(Vec::new());
         }
-        if self.geometry.levels() == 0 {
-            return Ok(self.root.as_bytes().to_vec());
+        if self.geometry().levels() == 0 {
+            return Ok(self.tree.root.as_bytes().to_vec());
         }
-        let (first, place) = self.geometry.parent(blocks.start);
-        let nodes = first..=self.geometry.parent(blocks.end - 1).0;
+        let (first, place) = self.geometry().parent(blocks.start);
+        let nodes = first..=self.geometry().parent(blocks.end - 1).0;
         let nodes = self.tree.request(nodes).complete()?;
-        let len = count * self.hasher.algorithm().digest_size();
+        let len = count * self.hasher.digest_size();
         Ok(nodes.concat()[place.start..place.start + len].to_vec())
     }
 
@@ -160,7 +143,7 @@ impl VerifiedReader {
     /// # Errors
     /// Those of reading, and [`ReadError::Rejected`] if what is above the block does not match.
     pub fn digest_at(&self, place: BlockKind, offset: u64) -> Result<Option<Digest>, ReadError> {
-        let Some(block) = self.geometry.block_at(place, offset) else {
+        let Some(block) = self.geometry().block_at(place, offset) else {
             return Ok(None);
         };
         let above = match place {
@@ -176,7 +159,8 @@ impl VerifiedReader {
 
     /// The bytes of data in the block that holds the byte at `offset`.
     pub(crate) fn block_at(&self, offset: u64) -> Range<u64> {
-        self.geometry.data_block(offset / self.block_size() as u64)
+        self.geometry()
+            .data_block(offset / self.block_size() as u64)
     }
 
     /// Fills `buf` with the blocks from `first` on, and verifies them there. `buf` has room for
@@ -188,16 +172,16 @@ impl VerifiedReader {
             return Ok(());
         }
         let last = first + blocks - 1;
-        let geometry = &self.geometry;
+        let geometry = self.geometry();
         if geometry.levels() == 0 {
             let given = self.read_hashed(buf, digests, first, Ask::default())?;
-            let expected = Expected::Root(self.root.as_bytes());
+            let expected = Expected::Root(self.tree.root.as_bytes());
             self.check(buf, digests, first, &expected, given)?;
         } else {
             let leaves = geometry.parent(first).0..=geometry.parent(last).0;
             self.read_against(buf, digests, first, leaves)?;
         }
-        self.account.note_verified(buf.len());
+        self.account().note_verified(buf.len());
         Ok(())
     }
 
@@ -227,16 +211,16 @@ impl VerifiedReader {
         mut given: Given,
     ) -> Result<(), ReadError> {
         let block_size = self.block_size();
-        let digest_size = self.hasher.algorithm().digest_size();
+        let digest_size = self.hasher.digest_size();
         let part = |run: &Range<u64>, size: usize| {
             (run.start - first) as usize * size..(run.end - first) as usize * size
         };
         let mut further = Further::default();
         while let Err(bad) = self.compare(first, digests, expected) {
             if !further.is_worth_it(|| self.distrust(&bad.runs, &given)) {
-                return Err(failure(self.releases.as_ref(), bad.mismatches));
+                return Err(failure(self.tree.releases.as_ref(), bad.mismatches));
             }
-            suspect(self.releases.as_ref(), bad.mismatches);
+            suspect(self.tree.releases.as_ref(), bad.mismatches);
             for run in &bad.runs {
                 let again = &mut digests[part(run, digest_size)];
                 let buf = &mut buf[part(run, block_size)];
@@ -276,7 +260,7 @@ impl VerifiedReader {
             beyond.len() < self.block_size(),
             "only the last block is short"
         );
-        self.account.note_data_request();
+        self.account().note_data_request();
         let given = self.data.fetch(data, offset, ask)?;
         beyond.fill(0);
         self.hasher.hash_into(buf, digests);
@@ -297,7 +281,7 @@ impl VerifiedReader {
             let run = runs.next().expect("there are leaves for all blocks");
             let start = match expected {
                 Expected::Root(_) => 0,
-                Expected::Leaves(_) => self.geometry.parent(block).1.start,
+                Expected::Leaves(_) => self.geometry().parent(block).1.start,
             };
             debug_assert!(start == 0 || block == first, "a leaf is left out");
             let expected = &run[start..];
@@ -306,7 +290,7 @@ impl VerifiedReader {
             if now != &expected[..here] {
                 self.add_bad(&mut bad, block, now, expected);
             }
-            block += (here / self.hasher.algorithm().digest_size()) as u64;
+            block += (here / self.hasher.digest_size()) as u64;
             actual = later;
         }
         if bad.runs.is_empty() {
@@ -317,7 +301,7 @@ impl VerifiedReader {
 
     /// Finds the blocks of a run whose digests differ.
     fn add_bad(&self, bad: &mut BadBlocks, first: u64, actual: &[u8], expected: &[u8]) {
-        let size = self.hasher.algorithm().digest_size();
+        let size = self.hasher.digest_size();
         let pairs = actual.chunks_exact(size).zip(expected.chunks_exact(size));
         let differ = (first..)
             .zip(pairs)
@@ -332,7 +316,7 @@ impl VerifiedReader {
     }
 
     fn mismatch(&self, block: u64, actual: &[u8], expected: &[u8]) -> Mismatch {
-        let covers = self.geometry.data_block(block);
+        let covers = self.geometry().data_block(block);
         Mismatch {
             place: BlockKind::Data,
             offset: covers.start,
@@ -361,7 +345,7 @@ impl Expected<'_> {
 
 impl ReadAt for VerifiedReader {
     fn size(&self) -> u64 {
-        self.geometry.data_size()
+        self.geometry().data_size()
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
@@ -401,9 +385,9 @@ impl ReadAt for VerifiedReader {
 
     fn will_reach(&self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(self.size());
-        if offset < end && self.geometry.levels() > 0 {
+        if offset < end && self.geometry().levels() > 0 {
             let blocks = self.covering(offset, (end - offset) as usize);
-            let parent = |block| self.geometry.parent(block).0;
+            let parent = |block| self.geometry().parent(block).0;
             self.tree
                 .will_reach(parent(blocks.start)..=parent(blocks.end - 1));
         }

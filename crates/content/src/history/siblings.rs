@@ -8,7 +8,7 @@ use std::{ops::Range, str, sync::Arc};
 use verimount_cache::{Cache, Key, Object, Part};
 use verimount_remote::registry::BlobDigest;
 use verimount_source::Fetch;
-use verimount_verity::{LeafFunction, Leaves, Seal, Sealed, Trust, dm_verity::HashArea};
+use verimount_verity::{BlockHasher, Leaves, Seal, Sealed, Trust, dm_verity::HashArea};
 
 use super::kept::MAX_HEAD;
 use crate::{
@@ -81,7 +81,7 @@ impl Siblings {
         }
     }
 
-    fn gather(&self, function: &LeafFunction) -> Olds {
+    fn gather(&self, function: &BlockHasher) -> Olds {
         let mut gathering = Gathering::new(function.clone(), self.cache.path());
         for key in &self.keys {
             if let Some((leaves, data)) = leaves(&self.cache, key)

@@ -8,7 +8,7 @@ use std::{
 
 use verimount_source::{Ask, Fetch, ReadError};
 use verimount_sync::Mutex;
-use verimount_verity::{LeafFunction, Leaves};
+use verimount_verity::{BlockHasher, Leaves};
 
 use super::index::{Builder, Index};
 use crate::{
@@ -67,7 +67,7 @@ impl fmt::Display for Unshared {
 
 /// The blocks of older contents, whose trees are made with the same function.
 pub struct Olds {
-    function: LeafFunction,
+    function: BlockHasher,
     contents: Vec<Old>,
     index: Index,
 }
@@ -96,7 +96,7 @@ pub struct Part {
 
 /// Puts older contents together.
 pub(crate) struct Gathering<'a> {
-    function: LeafFunction,
+    function: BlockHasher,
     contents: Vec<Old>,
     builder: Builder<'a>,
     /// The number of the first block of the next content.
@@ -113,7 +113,7 @@ pub(crate) enum IndexError {
 
 impl<'a> Gathering<'a> {
     /// None yet. The digests of all must be made with `function`. An index that has no room in memory is stored in `folder`.
-    pub(crate) fn new(function: LeafFunction, folder: &'a Path) -> Self {
+    pub(crate) fn new(function: BlockHasher, folder: &'a Path) -> Self {
         Self {
             function,
             contents: Vec::new(),
@@ -206,7 +206,7 @@ impl Olds {
     /// Opens what is at `locations`.
     pub fn open(
         locations: &[Location],
-        function: &LeafFunction,
+        function: &BlockHasher,
         options: &Options,
         folder: &Path,
     ) -> (Self, Vec<Unshared>) {
@@ -239,7 +239,7 @@ impl Olds {
     }
 
     /// What the digests are made with.
-    pub fn function(&self) -> &LeafFunction {
+    pub fn function(&self) -> &BlockHasher {
         &self.function
     }
 

@@ -15,7 +15,7 @@ use verimount_source::{
     Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, stream_in_pieces,
 };
 use verimount_sync::Mutex;
-use verimount_verity::{Error, LeafFunction, Seal, VerifiedReader, VerifyOptions};
+use verimount_verity::{BlockHasher, Error, Seal, VerifiedReader, VerifyOptions};
 
 use super::old::{Olds, Part};
 
@@ -64,7 +64,7 @@ impl Like {
     /// As [`VerifiedReader::new`].
     pub(crate) fn new(
         seal: Seal,
-        olds: impl FnOnce(&LeafFunction) -> Olds + Send + 'static,
+        olds: impl FnOnce(&BlockHasher) -> Olds + Send + 'static,
     ) -> Result<Self, Error> {
         let data = seal.data_unverified().clone();
         let options = VerifyOptions {

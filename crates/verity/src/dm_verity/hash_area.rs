@@ -109,7 +109,8 @@ impl HashArea {
 
     /// The digests of data blocks in the stored tree.
     pub fn leaves_unverified(&self) -> Leaves {
-        Leaves::new(self.tree.clone(), self.params().hashing(), self.geometry())
+        let function = self.params().hashing().data_hasher();
+        Leaves::new(self.tree.clone(), function, self.geometry())
     }
 
     /// The tree's parameters.
