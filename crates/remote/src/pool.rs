@@ -17,10 +17,8 @@ use crate::{
     queue::{Queue, Run},
 };
 
-/// Fetches granules of one file in threads. Dropping it ends them.
-pub(crate) struct Pool(Arc<Shared>);
-
-pub(crate) struct Shared {
+/// Fetches granules of one file in threads, until it is [closed](Self::close).
+pub(crate) struct Pool {
     client: Arc<Client>,
     version: Version,
     state: Mutex<State>,
@@ -39,7 +37,7 @@ struct State {
 
 /// A run that a thread is fetching. Dropping it, even in a panic, ends the wait of all its readers.
 struct Fetching<'a> {
-    shared: &'a Shared,
+    pool: &'a Pool,
     run: Run,
     /// The first granule that has not arrived.
     next: u64,
@@ -55,13 +53,13 @@ impl Pool {
         client: Arc<Client>,
         version: Version,
         granules: impl IntoIterator<Item = (u64, Vec<u8>)>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Arc<Self>, Error> {
         let session = client.session().clone();
         let mut queue = Queue::new(*session.limits());
         for (granule, bytes) in granules {
             queue.insert(granule, bytes);
         }
-        let pool = Self(Arc::new(Shared {
+        let pool = Arc::new(Self {
             client,
             version,
             state: Mutex::new(State {
@@ -72,35 +70,31 @@ impl Pool {
             }),
             queued: Condvar::new(),
             closing: Closing::default(),
-        }));
+        });
         session.add(&pool)?;
         Ok(pool)
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.0
-    }
-
     pub(crate) fn size(&self) -> u64 {
-        self.0.version.size
+        self.version.size
     }
 
     pub(crate) fn limits(&self) -> &Limits {
-        self.0.client.session().limits()
+        self.client.session().limits()
     }
 
     /// The granules with these bytes, which may still be on their way.
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::NoThreads`] if nothing can be fetched.
-    pub(crate) fn claim(&self, bytes: &Range<u64>) -> Result<Vec<Arc<Flight>>, Error> {
+    pub(crate) fn claim(self: &Arc<Self>, bytes: &Range<u64>) -> Result<Vec<Arc<Flight>>, Error> {
         let to_end = bytes.end.is_multiple_of(GRANULE) || bytes.end == self.size();
-        let mut state = self.0.state.lock();
+        let mut state = self.state.lock();
         if state.is_closed {
             return Err(Error::Closed);
         }
         let flights = state.queue.claim(granules(bytes), to_end);
-        self.0.engage(&mut state)?;
+        self.engage(&mut state)?;
         Ok(flights)
     }
 
@@ -113,12 +107,6 @@ impl Pool {
         range: Range<u64>,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<(), Error> {
-        let Shared {
-            client,
-            version,
-            closing,
-            ..
-        } = &*self.0;
         let mut streamed = Streamed {
             take,
             spare: Vec::new(),
@@ -126,61 +114,34 @@ impl Pool {
         let mut start = range.start;
         while start < range.end {
             let end = range.end.min(start + PART);
-            fetch::granules(client, version, closing, start..end, &mut streamed)?;
+            self.fetch(start..end, &mut streamed)?;
             start = end;
         }
         Ok(())
     }
 
+    fn fetch(&self, bytes: Range<u64>, landing: &mut impl Landing) -> Result<(), Error> {
+        fetch::granules(&self.client, &self.version, &self.closing, bytes, landing)
+    }
+
     /// Forgets granules that were found to be wrong.
     pub(crate) fn distrust(&self, granules: Range<u64>) {
-        let forgotten = self.0.state.lock().queue.distrust(granules);
-        let counters = self.0.client.session().counters();
+        let forgotten = self.state.lock().queue.distrust(granules);
+        let counters = self.client.session().counters();
         counters.distrusted(forgotten * GRANULE);
     }
 
     /// Fetches granules early, if there is room.
-    pub(crate) fn need_soon(&self, granules: Range<u64>) {
-        let mut state = self.0.state.lock();
+    pub(crate) fn need_soon(self: &Arc<Self>, granules: Range<u64>) {
+        let mut state = self.state.lock();
         if state.is_closed {
             return;
         }
         state.queue.need_soon(granules);
         // Without threads, the reader who then waits for them is told.
-        let _ = self.0.engage(&mut state);
-    }
-}
-
-/// Bytes that are handed on as they arrive.
-struct Streamed<'a> {
-    take: &'a mut dyn FnMut(&[u8]),
-    spare: Vec<u8>,
-}
-
-impl Landing for Streamed<'_> {
-    fn buffer(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.spare)
+        let _ = self.engage(&mut state);
     }
 
-    fn landed(&mut self, bytes: Vec<u8>) {
-        (self.take)(&bytes);
-        self.spare = bytes;
-    }
-
-    fn failed(&mut self, _: &Error) {
-        // Whoever streams waits for as long as attempts are made.
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.0.close();
-        // The threads are not joined: one may be looking up a host, which nothing interrupts. They end
-        // by themselves, and nobody uses their results.
-    }
-}
-
-impl Shared {
     /// Ends the wait of all readers, and in time the threads.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
@@ -204,9 +165,9 @@ impl Shared {
         let most = self.client.session().limits().connections;
         let missing = ready.saturating_sub(state.idle);
         for _ in 0..missing.min(most.saturating_sub(state.threads)) {
-            let shared = self.clone();
+            let pool = self.clone();
             let thread = thread::Builder::new().name("remote".to_owned());
-            match thread.spawn(move || shared.work()) {
+            match thread.spawn(move || pool.work()) {
                 Ok(_) => {
                     state.threads += 1;
                     debug_assert!(state.threads <= most);
@@ -226,7 +187,7 @@ impl Shared {
     fn work(&self) {
         while let Some(run) = self.next_run() {
             let mut fetching = Fetching {
-                shared: self,
+                pool: self,
                 next: run.granules.start,
                 run,
                 error: Error::Closed,
@@ -254,22 +215,37 @@ impl Shared {
     }
 }
 
+/// Bytes that are handed on as they arrive.
+struct Streamed<'a> {
+    take: &'a mut dyn FnMut(&[u8]),
+    spare: Vec<u8>,
+}
+
+impl Landing for Streamed<'_> {
+    fn buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.spare)
+    }
+
+    fn landed(&mut self, bytes: Vec<u8>) {
+        (self.take)(&bytes);
+        self.spare = bytes;
+    }
+
+    fn failed(&mut self, _: &Error) {
+        // Whoever streams waits for as long as attempts are made.
+    }
+}
+
 impl Fetching<'_> {
     fn fetch(&mut self) -> Result<(), Error> {
-        let Shared {
-            client,
-            version,
-            closing,
-            ..
-        } = self.shared;
-        let bytes = bytes_of(&self.run.granules, version.size);
-        fetch::granules(client, version, closing, bytes, self)
+        let pool = self.pool;
+        pool.fetch(bytes_of(&self.run.granules, pool.size()), self)
     }
 }
 
 impl Landing for Fetching<'_> {
     fn buffer(&mut self) -> Vec<u8> {
-        self.shared.state.lock().queue.buffer()
+        self.pool.state.lock().queue.buffer()
     }
 
     fn landed(&mut self, bytes: Vec<u8>) {
@@ -277,7 +253,7 @@ impl Landing for Fetching<'_> {
             self.run.granules.contains(&self.next),
             "it was not asked for"
         );
-        let mut state = self.shared.state.lock();
+        let mut state = self.pool.state.lock();
         state.queue.landed(self.next, bytes);
         self.next += 1;
         if std::mem::take(&mut self.is_in_trouble) {
@@ -290,14 +266,14 @@ impl Landing for Fetching<'_> {
     fn failed(&mut self, error: &Error) {
         self.is_in_trouble = true;
         let rest = self.next..self.run.granules.end;
-        let mut state = self.shared.state.lock();
+        let mut state = self.pool.state.lock();
         state.queue.set_trouble(rest, Some(error));
     }
 }
 
 impl Drop for Fetching<'_> {
     fn drop(&mut self) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.pool.state.lock();
         let rest = self.next..self.run.granules.end;
         state.queue.fail(rest, &self.error);
         // This thread looks for the next run at once.

@@ -21,9 +21,7 @@ use crate::{
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
 /// if a granule does not arrive within 60 seconds; the next read tries again. Dropping it ends all that is
 /// under way.
-pub struct RemoteFile {
-    pool: Pool,
-}
+pub struct RemoteFile(Arc<Pool>);
 
 impl RemoteFile {
     /// Opens a file in a session of its own.
@@ -42,9 +40,7 @@ impl RemoteFile {
         if !first.is_empty() {
             granules.push((0, first));
         }
-        Ok(Self {
-            pool: Pool::start(client, version, granules)?,
-        })
+        Pool::start(client, version, granules).map(Self)
     }
 
     /// Fills `buf` with these bytes as they arrive.
@@ -75,7 +71,7 @@ impl RemoteFile {
         while start < end {
             let part = start..end.min((start / PART + 1) * PART);
             let (now, later) = rest.split_at_mut((part.end - start) as usize);
-            let read = self.pool.claim(&part).and_then(|flights| {
+            let read = self.0.claim(&part).and_then(|flights| {
                 // While this part arrives, the next come over other connections.
                 self.hint(part.end..end, Hint::Need);
                 self.copy(now, &part, &flights, patience)
@@ -90,11 +86,11 @@ impl RemoteFile {
 
 impl Fetch for RemoteFile {
     fn length(&self) -> u64 {
-        self.pool.size()
+        self.0.size()
     }
 
     fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
-        let longest = self.pool.limits().read;
+        let longest = self.0.limits().read;
         let patience = match ask.patience {
             None => Patience::Full(longest),
             Some(patience) => Patience::WhileWell(patience.min(longest)),
@@ -106,7 +102,7 @@ impl Fetch for RemoteFile {
     fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         check_range(range.start, len, self.length())?;
-        self.pool
+        self.0
             .stream(range.clone(), take)
             .map_err(io::Error::from)
             .map_err(ReadError::io(range.start, len))
@@ -116,14 +112,14 @@ impl Fetch for RemoteFile {
         let most = range.start.saturating_add(MAX_HINT);
         let end = range.end.min(most).min(self.length());
         if range.start < end {
-            self.pool.need_soon(granules(&(range.start..end)));
+            self.0.need_soon(granules(&(range.start..end)));
         }
     }
 
     fn distrust(&self, range: Range<u64>, _: &Given) -> u32 {
         let end = range.end.min(self.length());
         if range.start < end {
-            self.pool.distrust(granules(&(range.start..end)));
+            self.0.distrust(granules(&(range.start..end)));
         }
         // Another copy may be right: transfers and caches on the way damage bytes, too.
         1
@@ -131,5 +127,13 @@ impl Fetch for RemoteFile {
 
     fn mend(&self, _: &[u8], _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl Drop for RemoteFile {
+    fn drop(&mut self) {
+        self.0.close();
+        // The threads are not joined: one may be looking up a host, which nothing interrupts. They end
+        // by themselves, and nobody uses their results.
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     fetch,
     http::Http,
     limits::Limits,
-    pool::{self, Pool},
+    pool::Pool,
     proxies::Proxies,
     retry_budget::RetryBudget,
 };
@@ -109,7 +109,7 @@ struct Shared {
     closing: Closing,
     budget: RetryBudget,
     counters: Counters,
-    pools: Mutex<Vec<Weak<pool::Shared>>>,
+    pools: Mutex<Vec<Weak<Pool>>>,
     buckets: Buckets,
 }
 
@@ -294,11 +294,11 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Closed`].
-    pub(crate) fn add(&self, pool: &Pool) -> Result<(), Error> {
+    pub(crate) fn add(&self, pool: &Arc<Pool>) -> Result<(), Error> {
         let mut pools = self.shared.pools.lock();
         self.shared.closing.check()?;
         pools.retain(|pool| pool.strong_count() > 0);
-        pools.push(Arc::downgrade(pool.shared()));
+        pools.push(Arc::downgrade(pool));
         Ok(())
     }
 }
