@@ -10,7 +10,7 @@ use ureq::http::{
     },
 };
 
-use crate::{Error, http_date::parse_http_date, limits::MAX_SIZE};
+use crate::{Error, client::Span, http_date::parse_http_date, limits::MAX_SIZE};
 
 /// What must stay the same as long as a file is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,38 +42,24 @@ impl<'a> Head<'a> {
         Self { status, headers }
     }
 
-    /// The version of the file, from the answer to the first request, for the range `0..end`. If the
+    /// The version of the file, and its bytes that come, from the answer to a request before the version is known. If the
     /// file has no bytes, the answer has none of it.
     ///
     /// # Errors
     /// What is wrong with the answer.
-    pub(crate) fn first_version(&self, end: u64) -> Result<Version, Error> {
+    pub(crate) fn first(&self, asked: &Span) -> Result<(Version, Range<u64>), Error> {
         let is_empty = match self.status {
             200 => self.length()? == Some(0),
             416 => self.content_range() == Some(ContentRange::Nothing(0)),
             _ => false,
         };
-        let size = if is_empty {
-            0
-        } else {
-            let (part, size) = self.part()?;
-            let size = size.ok_or(Error::NoSize)?;
-            self.check_part(&part, &(0..end.min(size)))?;
-            size
-        };
-        self.version(size)
-    }
-
-    /// The version of the file, from the answer to a request for its last `len` bytes, and their start.
-    ///
-    /// # Errors
-    /// What is wrong with the answer.
-    pub(crate) fn version_of_end(&self, len: u64) -> Result<(Version, u64), Error> {
+        if is_empty {
+            return Ok((self.version(0)?, 0..0));
+        }
         let (part, size) = self.part()?;
         let size = size.ok_or(Error::NoSize)?;
-        let start = size.saturating_sub(len);
-        self.check_part(&part, &(start..size))?;
-        Ok((self.version(size)?, start))
+        self.check_part(&part, &asked.within(size))?;
+        Ok((self.version(size)?, part))
     }
 
     /// Checks the answer to a later request. Returns whether the file is of the same version, as far as the server says.

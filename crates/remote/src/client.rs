@@ -94,32 +94,16 @@ impl Client {
         &self.session
     }
 
-    /// Asks for the bytes `0..end` of a file that is not known yet.
+    /// Asks for bytes of a file that is not known yet; says which of them come.
     ///
     /// # Errors
-    /// Why the answer is not usable.
-    pub(crate) fn first(&self, end: u64) -> Result<(Version, Body), Failure> {
-        let (answer, moved) = self.ask_target(&Span::Range(0..end))?;
+    /// Why the answer is not usable. Not all servers can be asked for the end.
+    pub(crate) fn first(&self, asked: &Span) -> Result<(Version, Range<u64>, Body), Failure> {
+        let (answer, moved) = self.ask_target(asked)?;
         let head = Head::new(answer.status().as_u16(), answer.headers());
-        let version = head
-            .first_version(end)
-            .map_err(|error| failure(error, &head))?;
-        let len = end.min(version.size);
-        Ok((version, self.accepted(answer, moved, len)))
-    }
-
-    /// Asks for the last `len` bytes of a file that is not known yet; says from which offset they are.
-    ///
-    /// # Errors
-    /// Why the answer is not usable. Not all servers have such ranges.
-    pub(crate) fn end(&self, len: u64) -> Result<(Version, u64, Body), Failure> {
-        let (answer, moved) = self.ask_target(&Span::End(len))?;
-        let head = Head::new(answer.status().as_u16(), answer.headers());
-        let (version, start) = head
-            .version_of_end(len)
-            .map_err(|error| failure(error, &head))?;
-        let len = version.size - start;
-        Ok((version, start, self.accepted(answer, moved, len)))
+        let (version, part) = head.first(asked).map_err(|error| failure(error, &head))?;
+        let len = part.end - part.start;
+        Ok((version, part, self.accepted(answer, moved, len)))
     }
 
     /// Asks for a range of a file.
@@ -231,6 +215,16 @@ impl Client {
         match &self.target {
             Target::Blob(_, access) if own.is_some() => access.send(send),
             _ => send(None),
+        }
+    }
+}
+
+impl Span {
+    /// Which bytes these are of a file of this size.
+    pub(crate) fn within(&self, size: u64) -> Range<u64> {
+        match self {
+            Self::Range(range) => range.start..range.end.min(size),
+            Self::End(len) => size.saturating_sub(*len)..size,
         }
     }
 }

@@ -13,8 +13,8 @@ use verimount_source::GRANULE;
 
 use crate::{
     answer::Version,
-    client::{Client, Failure},
-    fetch,
+    client::{Client, Failure, Span},
+    fetch::{self, Arrived, Attempts},
 };
 
 /// How much of the end is fetched, in bytes. What follows a Merkle tree is always within the last two granules.
@@ -26,9 +26,6 @@ pub(crate) struct End {
     /// Nothing comes if the request fails.
     arriving: Receiver<Arrived>,
 }
-
-/// Granules, each with its number, of a version of the file.
-type Arrived = (Version, Vec<(u64, Vec<u8>)>);
 
 impl End {
     /// Asks for the end of a file.
@@ -59,19 +56,9 @@ impl End {
 }
 
 fn fetch_end(client: &Client) -> Result<Arrived, Failure> {
-    let (version, start, mut body) = client.end(LEN)?;
     let session = client.session();
-    let attempts = fetch::Attempts::new(session, session.closing(), session.limits().open);
-    let whole = start.next_multiple_of(GRANULE).min(version.size);
-    fetch::bytes(&mut body, whole - start, &attempts)?;
-    let starts = (whole..version.size).step_by(GRANULE as usize);
-    let granules = starts.map(|start| {
-        let len = GRANULE.min(version.size - start);
-        Ok((start / GRANULE, fetch::bytes(&mut body, len, &attempts)?))
-    });
-    let granules = granules.collect::<Result<_, Failure>>()?;
-    body.finish();
-    Ok((version, granules))
+    let attempts = Attempts::new(session, session.closing(), session.limits().open);
+    fetch::arrived(client, &Span::End(LEN), &attempts)
 }
 
 #[cfg(test)]
@@ -117,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_wrong_or_empty_has_no_end() {
         let empty = HttpServer::with_ends([], |_, _, right| right);
-        assert!(fetch_end(&client(&empty)).is_err());
+        assert!(fetch_end(&client(&empty)).unwrap().1.is_empty());
         for range in [
             "bytes 0-9/100",
             "bytes 89-98/100",

@@ -12,7 +12,7 @@ use verimount_source::GRANULE;
 use crate::{
     Error, Session,
     answer::Version,
-    client::{Body, Client, Failure},
+    client::{Body, Client, Failure, Span},
     closing::Closing,
 };
 
@@ -100,22 +100,40 @@ pub(crate) fn opening<T>(
     }
 }
 
-/// Opens the file: its version, and its first granule.
-pub(crate) fn first(client: &Client) -> Result<(Version, Vec<u8>), Error> {
-    opening(client.session(), |attempts| first_once(client, attempts))
+/// Granules, each with its number, of a version of the file.
+pub(crate) type Arrived = (Version, Vec<(u64, Vec<u8>)>);
+
+/// Opens the file: its version, and its first granule if it has any.
+pub(crate) fn first(client: &Client) -> Result<Arrived, Error> {
+    let span = Span::Range(0..GRANULE);
+    opening(client.session(), |attempts| {
+        arrived(client, &span, attempts)
+    })
 }
 
-fn first_once(client: &Client, attempts: &Attempts<'_>) -> Result<(Version, Vec<u8>), Failure> {
-    let (version, mut body) = client.first(GRANULE)?;
-    let granule = bytes(&mut body, GRANULE.min(version.size), attempts)?;
-    if !granule.is_empty() {
+/// The version of a file that is not known yet, and the whole granules in a span.
+pub(crate) fn arrived(
+    client: &Client,
+    span: &Span,
+    attempts: &Attempts<'_>,
+) -> Result<Arrived, Failure> {
+    let (version, part, mut body) = client.first(span)?;
+    let whole = part.start.next_multiple_of(GRANULE).min(part.end);
+    bytes(&mut body, whole - part.start, attempts)?;
+    let starts = (whole..part.end).step_by(GRANULE as usize);
+    let granules = starts.map(|start| {
+        let len = GRANULE.min(part.end - start);
+        Ok((start / GRANULE, bytes(&mut body, len, attempts)?))
+    });
+    let granules = granules.collect::<Result<Vec<_>, Failure>>()?;
+    if !granules.is_empty() {
         body.finish();
     }
-    Ok((version, granule))
+    Ok((version, granules))
 }
 
 /// The next `len` bytes of an answer.
-pub(crate) fn bytes(body: &mut Body, len: u64, attempts: &Attempts<'_>) -> Result<Vec<u8>, Error> {
+fn bytes(body: &mut Body, len: u64, attempts: &Attempts<'_>) -> Result<Vec<u8>, Error> {
     let mut piece = Partial::new(Vec::new(), len as usize);
     piece.fill(body, attempts)?;
     Ok(piece.bytes)

@@ -36,10 +36,7 @@ impl RemoteFile {
         let client = Arc::new(Client::new(session, target)?);
         let end = End::ask(&client);
         let (version, first) = fetch::first(&client)?;
-        let mut granules = end.wait(&client, &version);
-        if !first.is_empty() {
-            granules.push((0, first));
-        }
+        let granules = end.wait(&client, &version).into_iter().chain(first);
         Pool::start(client, version, granules).map(Self)
     }
 
