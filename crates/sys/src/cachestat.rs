@@ -4,6 +4,8 @@ use std::{
     ptr,
 };
 
+use crate::checked::checked;
+
 /// Number of `cachestat`, the same on all architectures that Rust supports on Linux.
 const SYS_CACHESTAT: libc::c_long = 451;
 
@@ -46,10 +48,7 @@ pub fn cached_pages(file: impl AsFd, offset: u64, len: u64) -> io::Result<u64> {
             0u32,
         )
     };
-    match result {
-        0 => Ok(statistics.cached),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(result).map(|_| statistics.cached)
 }
 
 #[cfg(test)]

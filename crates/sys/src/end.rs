@@ -1,5 +1,7 @@
 use std::{io, process};
 
+use crate::checked::checked;
+
 /// Ends this process by a signal that ends processes by default, whatever handler it has.
 ///
 /// The C library's own way to send itself a signal sends it to a thread. A sandbox can allow a process to signal itself,
@@ -13,8 +15,5 @@ pub fn end_by(signal: i32) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the call touches no memory.
-    match unsafe { libc::kill(process::id().cast_signed(), signal) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::kill(process::id().cast_signed(), signal) }).map(drop)
 }

@@ -1,7 +1,9 @@
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
 };
+
+use crate::checked::checked;
 
 /// `MAX_HANDLE_SZ`: the longest handle of any file system, in bytes.
 const MAX_LEN: usize = 128;
@@ -49,9 +51,7 @@ impl FileHandle {
                 libc::AT_EMPTY_PATH,
             )
         };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(result)?;
         let len = (raw.len as usize).min(MAX_LEN);
         Ok(Self {
             kind: raw.kind,
@@ -81,11 +81,9 @@ impl FileHandle {
                 flags | libc::O_CLOEXEC,
             )
         };
-        match i32::try_from(result) {
-            // SAFETY: the descriptor is new and ours alone, so nobody else closes it.
-            Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let descriptor = checked(result)?;
+        // SAFETY: the descriptor, which is an int and not -1, is new and ours alone, so nobody else closes it.
+        Ok(unsafe { OwnedFd::from_raw_fd(descriptor as RawFd) })
     }
 }
 

@@ -1,5 +1,7 @@
 use std::{io, marker::PhantomData, mem::MaybeUninit, ptr};
 
+use crate::checked::checked;
+
 /// Signals that are held back from the thread that holds them: they wait until this is dropped. A thread, a process or a
 /// program that it starts meanwhile begins with them held back, too.
 #[derive(Debug)]
@@ -46,9 +48,7 @@ fn set_of(signals: &[i32]) -> io::Result<libc::sigset_t> {
     };
     for signal in signals {
         // SAFETY: the call changes the set, which is one.
-        if unsafe { libc::sigaddset(&mut set, *signal) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        checked(unsafe { libc::sigaddset(&mut set, *signal) })?;
     }
     Ok(set)
 }

@@ -4,6 +4,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
+use crate::checked::checked;
+
 /// The first descriptor behind standard input, output and error.
 const FIRST: RawFd = 3;
 
@@ -42,12 +44,9 @@ pub fn take_inherited() -> io::Result<Vec<OwnedFd>> {
 /// closed since it was listed is nobody's.
 fn stays_open_on_exec(descriptor: RawFd) -> io::Result<bool> {
     // SAFETY: the call only returns flags, or an error if the descriptor is not open.
-    match unsafe { libc::fcntl(descriptor, libc::F_GETFD) } {
-        -1 => match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EBADF) => Ok(false),
-            error => Err(error),
-        },
-        flags => Ok(flags & libc::FD_CLOEXEC == 0),
+    match checked(unsafe { libc::fcntl(descriptor, libc::F_GETFD) }) {
+        Err(error) if error.raw_os_error() == Some(libc::EBADF) => Ok(false),
+        flags => flags.map(|flags| flags & libc::FD_CLOEXEC == 0),
     }
 }
 

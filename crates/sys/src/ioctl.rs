@@ -3,6 +3,8 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
+use crate::checked::checked;
+
 /// # Safety
 /// `argument` points to the memory that `command` reads or writes.
 pub(crate) unsafe fn ioctl(
@@ -11,8 +13,5 @@ pub(crate) unsafe fn ioctl(
     argument: *const libc::c_void,
 ) -> io::Result<i32> {
     // SAFETY: the caller guarantees the argument; the descriptor is borrowed, so it stays open.
-    match unsafe { libc::ioctl(file.as_fd().as_raw_fd(), command as libc::Ioctl, argument) } {
-        -1 => Err(io::Error::last_os_error()),
-        value => Ok(value),
-    }
+    checked(unsafe { libc::ioctl(file.as_fd().as_raw_fd(), command as libc::Ioctl, argument) })
 }

@@ -3,6 +3,8 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
+use crate::checked::checked;
+
 /// `F_SETSIG` (`asm-generic/fcntl.h`): sets the signal that asks for the release of a lease.
 const F_SETSIG: libc::c_int = 10;
 
@@ -54,10 +56,7 @@ fn fcntl(file: &impl AsFd, command: libc::c_int, argument: libc::c_int) -> io::R
     let descriptor = file.as_fd().as_raw_fd();
     // SAFETY: these commands take a number and touch no memory. The descriptor is borrowed, so it
     // stays open.
-    match unsafe { libc::fcntl(descriptor, command, argument) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::fcntl(descriptor, command, argument) }).map(drop)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod allocation;
 mod cachestat;
+mod checked;
 mod end;
 mod file_handle;
 mod fork;

@@ -3,6 +3,8 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
+use crate::checked::checked;
+
 /// `struct mount_attr`, as of its first version.
 #[repr(C)]
 struct Attributes {
@@ -44,8 +46,5 @@ pub fn seclude_mount(root: impl AsFd, read_only: bool) -> io::Result<()> {
             size_of::<Attributes>(),
         )
     };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(result).map(drop)
 }

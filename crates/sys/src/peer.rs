@@ -4,6 +4,8 @@ use std::{
     ptr,
 };
 
+use crate::checked::checked;
+
 /// The process that listens on a Unix socket, as recorded by the kernel at `listen`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listener {
@@ -53,10 +55,7 @@ fn peer(socket: impl AsFd) -> io::Result<libc::ucred> {
             &raw mut len,
         )
     };
-    match result {
-        0 => Ok(peer),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(result).map(|_| peer)
 }
 
 #[cfg(test)]

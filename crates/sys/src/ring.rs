@@ -9,7 +9,7 @@ use std::{
     sync::atomic::Ordering::{Acquire, Relaxed, Release},
 };
 
-use crate::mapping::Mapping;
+use crate::{checked::checked, mapping::Mapping};
 
 /// `IORING_SETUP_*`. The thread that will use the ring enables it; no other thread may use it then.
 /// Completions are posted only while that thread waits for them. Submissions need no indirection,
@@ -147,11 +147,9 @@ impl Ring {
         // SAFETY: the kernel reads and writes one `io_uring_params`, and keeps no pointer.
         let file =
             unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, ptr::from_mut(&mut parameters)) };
-        let file = match RawFd::try_from(file) {
-            // SAFETY: the descriptor was just made for us, so nobody else closes it.
-            Ok(file) if file >= 0 => unsafe { OwnedFd::from_raw_fd(file) },
-            _ => return Err(io::Error::last_os_error()),
-        };
+        let file = checked(file)?;
+        // SAFETY: the descriptor, which is an int and not -1, was just made for us, so nobody else closes it.
+        let file = unsafe { OwnedFd::from_raw_fd(file as RawFd) };
         let completions = parameters.completion_entries as usize * size_of::<Completion>();
         let rings = parameters.completions.completions as usize + completions;
         Ok(Self {
@@ -169,10 +167,9 @@ impl Ring {
     pub(crate) fn enable(&self) -> io::Result<()> {
         let (file, none) = (self.file.as_raw_fd(), ptr::null::<()>());
         // SAFETY: the operation takes no argument and touches no memory of ours.
-        match unsafe { libc::syscall(libc::SYS_io_uring_register, file, ENABLE_RINGS, none, 0) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let result =
+            unsafe { libc::syscall(libc::SYS_io_uring_register, file, ENABLE_RINGS, none, 0) };
+        checked(result).map(drop)
     }
 
     /// Stores a command, which the next [`Self::enter`] submits. The result of the previous one
@@ -227,11 +224,12 @@ impl Ring {
                 0,
             )
         };
-        match io::Error::last_os_error() {
-            _ if result >= 0 => Ok(()),
+        match checked(result).map(drop) {
             // EAGAIN: temporarily out of memory.
-            error if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => Ok(()),
-            error => Err(error),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN)) => {
+                Ok(())
+            }
+            entered => entered,
         }
     }
 

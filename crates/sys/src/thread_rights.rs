@@ -1,5 +1,7 @@
 use std::io;
 
+use crate::checked::checked;
+
 /// Makes `uid` the user id with which this thread, and no other, creates and opens files. Returns
 /// the previous id. Without permission it changes nothing, which only a second call reveals.
 pub fn set_thread_fs_uid(uid: u32) -> u32 {
@@ -24,10 +26,7 @@ pub fn set_thread_fs_gid(gid: u32) -> u32 {
 pub fn unshare_umask() -> io::Result<()> {
     // SAFETY: the thread gets a copy of the structure with umask, root and working directory. No
     // memory and no descriptor is affected.
-    match unsafe { libc::unshare(libc::CLONE_FS) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(unsafe { libc::unshare(libc::CLONE_FS) }).map(drop)
 }
 
 #[cfg(test)]

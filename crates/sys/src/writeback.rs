@@ -3,6 +3,8 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
+use crate::checked::checked;
+
 /// Begins to write back a file's dirty pages, without waiting. An error that it reports may not be
 /// reported again by `fsync`.
 ///
@@ -14,10 +16,7 @@ pub fn begin_writeback(file: impl AsFd) -> io::Result<()> {
     // SAFETY: the call takes only numbers, no memory of ours. The descriptor is borrowed, so it
     // stays open.
     let result = unsafe { libc::sync_file_range(descriptor, 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    checked(result).map(drop)
 }
 
 #[cfg(test)]
