@@ -1,4 +1,8 @@
-use std::{io, ops::Range, time::Duration};
+use std::{
+    io,
+    ops::{Deref, Range},
+    time::Duration,
+};
 
 use crate::{ReadAt, ReadError, Scratch, check_range, given::Given};
 
@@ -84,11 +88,11 @@ pub enum Hint {
     Reach,
 }
 
-/// A source, for who reads its bytes as they are.
+/// A pointer to a source, for who reads its bytes as they are.
 #[derive(Clone, Copy)]
-pub struct Unchecked<'a>(pub &'a dyn Fetch);
+pub struct Unchecked<P>(pub P);
 
-impl ReadAt for Unchecked<'_> {
+impl<P: Deref<Target: Fetch> + Send + Sync> ReadAt for Unchecked<P> {
     fn size(&self) -> u64 {
         self.0.length()
     }

@@ -17,16 +17,6 @@ impl ReadAt for [u8] {
     }
 }
 
-impl ReadAt for Vec<u8> {
-    fn size(&self) -> u64 {
-        self.as_slice().size()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.as_slice().read_exact_at(buf, offset)
-    }
-}
-
 /// Storage in memory, of a fixed size.
 #[derive(Debug, Default)]
 pub struct MemoryStorage(RwLock<Vec<u8>>);

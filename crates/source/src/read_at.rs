@@ -70,39 +70,47 @@ pub fn check_range(offset: u64, len: usize, size: u64) -> Result<(), ReadError> 
     }
 }
 
+/// Implements [`ReadAt`](crate::ReadAt) for pointers to sources, each with its generic parameters in brackets: everything is
+/// handed on.
+#[macro_export]
 macro_rules! forward_read_at {
-    ($($pointer:ty),*) => {$(
-        impl<S: ReadAt + ?Sized> ReadAt for $pointer {
+    ($([$($generics:tt)*] $pointer:ty),*) => {$(
+        impl<$($generics)*> $crate::ReadAt for $pointer {
             fn size(&self) -> u64 {
-                (**self).size()
+                $crate::ReadAt::size(&**self)
             }
 
-            fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-                (**self).read_exact_at(buf, offset)
+            fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), $crate::ReadError> {
+                $crate::ReadAt::read_exact_at(&**self, buf, offset)
             }
 
             fn read_borrowed<'s>(
                 &self,
-                scratch: &'s mut Scratch,
+                scratch: &'s mut $crate::Scratch,
                 offset: u64,
                 len: usize,
-            ) -> Result<&'s [u8], ReadError> {
-                (**self).read_borrowed(scratch, offset, len)
+            ) -> Result<&'s [u8], $crate::ReadError> {
+                $crate::ReadAt::read_borrowed(&**self, scratch, offset, len)
             }
 
             fn will_need(&self, offset: u64, len: u64) {
-                (**self).will_need(offset, len);
+                $crate::ReadAt::will_need(&**self, offset, len);
             }
 
             fn will_reach(&self, offset: u64, len: u64) {
-                (**self).will_reach(offset, len);
+                $crate::ReadAt::will_reach(&**self, offset, len);
             }
 
             fn will_stop(&self, offset: u64) {
-                (**self).will_stop(offset);
+                $crate::ReadAt::will_stop(&**self, offset);
             }
         }
     )*};
 }
 
-forward_read_at!(&S, Arc<S>, Box<S>);
+forward_read_at!(
+    [S: ReadAt + ?Sized] &S,
+    [S: ReadAt + ?Sized] Arc<S>,
+    [S: ReadAt + ?Sized] Box<S>,
+    [] Vec<u8>
+);

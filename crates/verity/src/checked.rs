@@ -1,6 +1,6 @@
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{num::NonZeroUsize, ops::Deref, sync::Arc};
 
-use verimount_source::{ChunkCache, Fetch, ReadAhead, ReadAt, ReadError, Scratch, Unchecked};
+use verimount_source::{ChunkCache, Fetch, ReadAhead, ReadAt, Unchecked, forward_read_at};
 
 use crate::VerifiedReader;
 
@@ -30,7 +30,7 @@ pub struct Checked(Arc<dyn ReadAt>);
 impl Checked {
     /// What is read as it is stored. This is the only door for it, as the option `--unverified` is for users.
     pub fn unverified(source: Arc<dyn Fetch>) -> Self {
-        Self(Arc::new(Unverified(source)))
+        Self(Arc::new(Unchecked(source)))
     }
 
     /// Announces to the source what sequential readers will reach.
@@ -52,60 +52,12 @@ impl From<Arc<VerifiedReader>> for Checked {
     }
 }
 
-impl ReadAt for Checked {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
+impl Deref for Checked {
+    type Target = dyn ReadAt;
 
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.0.read_exact_at(buf, offset)
-    }
-
-    fn read_borrowed<'s>(
-        &self,
-        scratch: &'s mut Scratch,
-        offset: u64,
-        len: usize,
-    ) -> Result<&'s [u8], ReadError> {
-        self.0.read_borrowed(scratch, offset, len)
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.0.will_need(offset, len);
-    }
-
-    fn will_reach(&self, offset: u64, len: u64) {
-        self.0.will_reach(offset, len);
-    }
-
-    fn will_stop(&self, offset: u64) {
-        self.0.will_stop(offset);
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
 
-/// What somebody has decided not to verify.
-struct Unverified(Arc<dyn Fetch>);
-
-impl Unverified {
-    fn bytes(&self) -> Unchecked<'_> {
-        Unchecked(&*self.0)
-    }
-}
-
-impl ReadAt for Unverified {
-    fn size(&self) -> u64 {
-        self.bytes().size()
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.bytes().read_exact_at(buf, offset)
-    }
-
-    fn will_need(&self, offset: u64, len: u64) {
-        self.bytes().will_need(offset, len);
-    }
-
-    fn will_reach(&self, offset: u64, len: u64) {
-        self.bytes().will_reach(offset, len);
-    }
-}
+forward_read_at!([] Checked);

@@ -2,7 +2,7 @@
 
 use verimount_content::{FarLocation, SIDECAR_SUFFIX};
 use verimount_remote::{Error as RemoteError, cloud::ObjectName};
-use verimount_source::{ReadAt, Unchecked};
+use verimount_source::{Fetch, ReadAt, Unchecked};
 
 use super::{PushOptions, Pushed, sound_file::SoundFile};
 use crate::{
@@ -19,7 +19,7 @@ pub(super) fn push(
     watch: &mut Watch<'_>,
 ) -> Result<Pushed, Error> {
     let at = |name: &ObjectName| FarLocation::Object(name.clone());
-    let mut objects: Vec<(ObjectName, Unchecked<'_>)> = Vec::new();
+    let mut objects: Vec<(ObjectName, Unchecked<&dyn Fetch>)> = Vec::new();
     if let Some(seal) = &file.seal {
         let beside = to.with_suffix(SIDECAR_SUFFIX);
         let beside = beside.map_err(|_| Fault::NoSidecarName.at(at(to)))?;
