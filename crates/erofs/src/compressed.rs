@@ -18,7 +18,11 @@ use std::ops::Range;
 use crate::{Error, error::Defect, image::Image, inode::Inode, piece::Piece, space::Address};
 
 use self::map::{HEADER_LEN, Map};
-pub(crate) use self::{compact_index::PackKind, index::Form, sums::AllSums};
+pub(crate) use self::{
+    compact_index::{MIN_VALUE_BITS, PackKind, Packs},
+    index::Form,
+    sums::AllSums,
+};
 
 /// The content of a compressed file.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use zerocopy::FromBytes;
 use crate::{
     Error,
     error::Defect,
-    raw::{self, file_type},
+    raw::{self, FILE_TYPES},
     space::Address,
 };
 
@@ -152,14 +152,6 @@ impl Entry<'_> {
 
 /// The type that a directory tells; `None` if it does not.
 fn file_type(value: u8) -> Option<FileType> {
-    Some(match value {
-        file_type::REGULAR => FileType::RegularFile,
-        file_type::DIRECTORY => FileType::Directory,
-        file_type::CHAR_DEVICE => FileType::CharDevice,
-        file_type::BLOCK_DEVICE => FileType::BlockDevice,
-        file_type::FIFO => FileType::Fifo,
-        file_type::SOCKET => FileType::Socket,
-        file_type::SYMLINK => FileType::Symlink,
-        _ => return None,
-    })
+    let mut types = FILE_TYPES.into_iter();
+    types.find_map(|(number, file_type)| (number == value).then_some(file_type))
 }

@@ -1,5 +1,6 @@
 //! The raw structures of an image: little-endian, unaligned, not validated.
 
+use verimount_tree::FileType;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{I64, U16, U32, U64},
@@ -62,16 +63,16 @@ pub(crate) mod chunk_format {
     pub(crate) const ALL: u16 = 0x7f;
 }
 
-/// Types of files in directories.
-pub(crate) mod file_type {
-    pub(crate) const REGULAR: u8 = 1;
-    pub(crate) const DIRECTORY: u8 = 2;
-    pub(crate) const CHAR_DEVICE: u8 = 3;
-    pub(crate) const BLOCK_DEVICE: u8 = 4;
-    pub(crate) const FIFO: u8 = 5;
-    pub(crate) const SOCKET: u8 = 6;
-    pub(crate) const SYMLINK: u8 = 7;
-}
+/// The types of files in directories, each with its number.
+pub(crate) const FILE_TYPES: [(u8, FileType); 7] = [
+    (1, FileType::RegularFile),
+    (2, FileType::Directory),
+    (3, FileType::CharDevice),
+    (4, FileType::BlockDevice),
+    (5, FileType::Fifo),
+    (6, FileType::Socket),
+    (7, FileType::Symlink),
+];
 
 /// The beginning of names of extended attributes, by number.
 pub(crate) mod xattr_index {

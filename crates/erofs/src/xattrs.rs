@@ -167,23 +167,23 @@ impl Image {
             return Ok(false);
         }
         let header: raw::XattrHeader = self.structure(inode.xattrs.at)?;
-        let mut bases = BASES.iter();
-        let hash = bases.find_map(|(base, prefix)| Some(hash(*base, name.strip_prefix(*prefix)?)));
-        Ok(hash.is_some_and(|hash| header.absent.get() & 1_u32.rotate_left(hash) != 0))
+        Ok(split_name(name).is_some_and(|(base, rest)| {
+            header.absent.get() & 1_u32.rotate_left(filter_position(base, rest)) != 0
+        }))
     }
 
     /// The whole name; `None` if it is not shown.
     fn full_name(&self, stored: Stored<'_>) -> Option<Vec<u8>> {
         let (base, infix) = self.prefix(stored.index)?;
         let name = [base, infix, stored.name].concat();
-        is_shown(&name).then_some(name)
+        split_name(&name).is_some().then_some(name)
     }
 
     fn has_name(&self, stored: Stored<'_>, name: &[u8]) -> bool {
         let suffix = self
             .prefix(stored.index)
             .and_then(|(base, infix)| name.strip_prefix(base)?.strip_prefix(infix));
-        suffix == Some(stored.name) && is_shown(name)
+        suffix == Some(stored.name) && split_name(name).is_some()
     }
 
     /// What a name with this number begins with, in two parts.
@@ -200,19 +200,17 @@ impl Image {
     }
 }
 
-/// Whether a name is complete: `user.` alone is not, while access control lists have names without suffix.
-fn is_shown(name: &[u8]) -> bool {
-    BASES.iter().all(|(_, base)| {
-        if base.ends_with(b".") {
-            name != *base
-        } else {
-            name == *base || !name.starts_with(base)
-        }
+/// The number of a name's beginning, and the rest of the name. `None` of a name that no reader shows.
+pub(crate) fn split_name(name: &[u8]) -> Option<(u8, &[u8])> {
+    BASES.iter().find_map(|(base, beginning)| {
+        let rest = name.strip_prefix(*beginning)?;
+        // `user.` alone is no name, while those of access control lists have nothing behind.
+        (rest.is_empty() != beginning.ends_with(b".")).then_some((*base, rest))
     })
 }
 
 /// The bit of a filter for a name without its numbered beginning.
-fn hash(base: u8, name: &[u8]) -> u32 {
+pub(crate) fn filter_position(base: u8, name: &[u8]) -> u32 {
     XxHash32::oneshot(FILTER_SEED.wrapping_add(base.into()), name) & 31
 }
 
@@ -239,4 +237,29 @@ fn parse(bytes: &[u8]) -> Option<(Stored<'_>, &[u8])> {
     let rest = bytes.get(to_usize(padded)..).unwrap_or_default();
     let index = entry.index;
     Some((Stored { index, name, value }, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_into_number_and_rest() {
+        for (name, expected) in [
+            ("user.a.b", Some((1, "a.b"))),
+            ("trusted.x", Some((4, "x"))),
+            ("security.capability", Some((6, "capability"))),
+            ("system.posix_acl_access", Some((2, ""))),
+            ("system.posix_acl_default", Some((3, ""))),
+            ("system.posix_acl_other", None),
+            ("lustre.lov", None),
+            ("user", None),
+            ("user.", None),
+            ("trusted.", None),
+            ("security.", None),
+        ] {
+            let expected = expected.map(|(index, rest): (u8, &str)| (index, rest.as_bytes()));
+            assert_eq!(split_name(name.as_bytes()), expected, "{name}");
+        }
+    }
 }

@@ -12,10 +12,10 @@ use crate::{
 const TYPE_BITS: u32 = 2;
 
 /// The fewest bits of an entry's other part.
-const MIN_VALUE_BITS: u32 = 12;
+pub(crate) const MIN_VALUE_BITS: u8 = 12;
 
 /// The packs of an index, which are of 8 bytes, then of 32, then of 8.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packs {
     /// Where they begin.
     pub(crate) at: Address,
@@ -87,6 +87,11 @@ impl Packs {
         let rest = total.saturating_sub(front);
         let middle = if has_long { rest & !15 } else { 0 };
         Self { at, front, middle }
+    }
+
+    /// Whether there are packs of 32 bytes.
+    pub(crate) fn has_long(&self) -> bool {
+        self.middle > 0
     }
 
     /// Where the entry of a logical cluster is; `None` if no offset is that large.
@@ -238,7 +243,7 @@ impl Pack<'_> {
         let start = bit >> 3;
         let word = self.bytes.get(start..).and_then(|rest| rest.first_chunk());
         let word = u32::from_le_bytes(*word.ok_or(Defect::ClusterMap)?) >> (bit & 7);
-        let value_bits = self.cluster_bits.max(MIN_VALUE_BITS);
+        let value_bits = self.cluster_bits.max(MIN_VALUE_BITS.into());
         let mask = |bits: u32| 1_u32.rotate_left(bits).wrapping_sub(1);
         let value = word & mask(value_bits);
         let cluster_type = word.checked_shr(value_bits).unwrap_or_default() & mask(TYPE_BITS);

@@ -2,7 +2,6 @@
 
 use std::{cmp::Reverse, mem};
 
-use twox_hash::XxHash32;
 use verimount_scan::{Inode, SourceTree, Xattr, XattrId, XattrSetId};
 use verimount_tree::MAX_XATTR_LIST;
 use zerocopy::IntoBytes;
@@ -10,24 +9,8 @@ use zerocopy::IntoBytes;
 use super::error::{BuildError, Unstorable};
 use crate::{
     raw::{XATTR_SLOT, XattrEntry, XattrHeader, xattr_index},
-    xattrs::MAX_OWN,
+    xattrs::{MAX_OWN, filter_position, split_name},
 };
-
-/// Each beginning of names that the format has, with its number.
-const PREFIXES: [(&[u8], u8); 3] = [
-    (b"user.", xattr_index::USER),
-    (b"trusted.", xattr_index::TRUSTED),
-    (b"security.", xattr_index::SECURITY),
-];
-
-/// Each whole name that the format has a number for.
-const NAMES: [(&[u8], u8); 2] = [
-    (b"system.posix_acl_access", xattr_index::ACL_ACCESS),
-    (b"system.posix_acl_default", xattr_index::ACL_DEFAULT),
-];
-
-/// What is added to an attribute's number to seed the hash of its name.
-const FILTER_SEED: u32 = 0x25bb_e08f;
 
 /// The most attributes that an inode can share: their number has 8 bits.
 const MAX_SHARED: usize = 255;
@@ -76,7 +59,8 @@ impl Attributes {
             shared_len: 0,
             exist: uses.iter().any(|uses| *uses > 0),
             has_access_lists: tree.all_attributes().any(|(id, xattr)| {
-                let is_list = NAMES.iter().any(|(name, _)| *name == &*xattr.name);
+                let (index, _) = parts(xattr);
+                let is_list = matches!(index, xattr_index::ACL_ACCESS | xattr_index::ACL_DEFAULT);
                 is_list && uses[id.index()] > 0
             }),
         };
@@ -214,7 +198,7 @@ fn check(tree: &SourceTree, set: XattrSetId) -> Result<(), Unstorable> {
     }
     for (_, xattr) in tree.attributes(set) {
         let name = || String::from_utf8_lossy(&xattr.name).into_owned();
-        if split(&xattr.name).is_none() {
+        if split_name(&xattr.name).is_none() {
             return Err(Unstorable::AttributeNamespace(name()));
         }
         if u16::try_from(xattr.value.len()).is_err() {
@@ -224,21 +208,9 @@ fn check(tree: &SourceTree, set: XattrSetId) -> Result<(), Unstorable> {
     Ok(())
 }
 
-/// The number of the beginning of a name, and the rest of the name.
-fn split(name: &[u8]) -> Option<(u8, &[u8])> {
-    let whole = NAMES.iter().find(|(whole, _)| *whole == name);
-    let whole = whole.map(|(_, index)| (*index, &[][..]));
-    let prefixed = PREFIXES.iter().find_map(|(prefix, index)| {
-        let rest = name.strip_prefix(*prefix)?;
-        // A prefix alone is no name to any reader.
-        (!rest.is_empty()).then_some((*index, rest))
-    });
-    whole.or(prefixed)
-}
-
 /// The parts of an attribute that has been checked.
 fn parts(xattr: &Xattr) -> (u8, &[u8]) {
-    split(&xattr.name).unwrap_or_default()
+    split_name(&xattr.name).unwrap_or_default()
 }
 
 /// Bytes of an attribute with its padding.
@@ -264,33 +236,12 @@ fn encode_entry(xattr: &Xattr, bytes: &mut Vec<u8>) {
 /// The bit for an attribute's name that is 0 where it may be present.
 fn filter_bit(xattr: &Xattr) -> u32 {
     let (index, name) = parts(xattr);
-    let hash = XxHash32::oneshot(FILTER_SEED.wrapping_add(index.into()), name);
-    1 << (hash & 31)
+    1 << filter_position(index, name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_split_into_number_and_rest() {
-        for (name, expected) in [
-            ("user.a.b", Some((1, "a.b"))),
-            ("trusted.x", Some((4, "x"))),
-            ("security.capability", Some((6, "capability"))),
-            ("system.posix_acl_access", Some((2, ""))),
-            ("system.posix_acl_default", Some((3, ""))),
-            ("system.posix_acl_other", None),
-            ("lustre.lov", None),
-            ("user", None),
-            ("user.", None),
-            ("trusted.", None),
-            ("security.", None),
-        ] {
-            let expected = expected.map(|(index, rest): (u8, &str)| (index, rest.as_bytes()));
-            assert_eq!(split(name.as_bytes()), expected, "{name}");
-        }
-    }
 
     #[test]
     fn an_entry_is_padded() {

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use crate::{
     block_size::BlockSize,
-    raw::{DirectoryEntry, file_type},
+    raw::{DirectoryEntry, FILE_TYPES},
 };
 
 /// An entry.
@@ -24,7 +24,7 @@ impl<'t> Dirent<'t> {
         Self {
             name,
             inode: entry.inode_id(),
-            file_type: file_type(entry.inode().kind.file_type()),
+            file_type: type_number(entry.inode().kind.file_type()),
         }
     }
 
@@ -109,14 +109,10 @@ fn dirents(directory: Entry<'_>) -> impl Iterator<Item = Dirent<'_>> {
     })
 }
 
-fn file_type(file_type: FileType) -> u8 {
-    match file_type {
-        FileType::RegularFile => file_type::REGULAR,
-        FileType::Directory => file_type::DIRECTORY,
-        FileType::CharDevice => file_type::CHAR_DEVICE,
-        FileType::BlockDevice => file_type::BLOCK_DEVICE,
-        FileType::Fifo => file_type::FIFO,
-        FileType::Socket => file_type::SOCKET,
-        FileType::Symlink => file_type::SYMLINK,
-    }
+fn type_number(file_type: FileType) -> u8 {
+    let mut types = FILE_TYPES.iter();
+    // All types are there.
+    types
+        .find(|(_, known)| *known == file_type)
+        .map_or(0, |(number, _)| *number)
 }

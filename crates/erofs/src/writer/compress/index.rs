@@ -7,8 +7,9 @@ use zerocopy::IntoBytes;
 use super::piece::{Data, Extent};
 use crate::{
     block_size::BlockSize,
-    compressed::PackKind,
+    compressed::{MIN_VALUE_BITS, PackKind, Packs},
     raw::{INODE_SLOT, MapHeader, advice, cluster_type},
+    space::Address,
 };
 
 /// What the index is aligned to behind an inode, in bytes.
@@ -19,9 +20,6 @@ const HEADER: u64 = size_of::<MapHeader>() as u64;
 
 /// The block size with which sixteen entries share a pack: in others the kernel does not read such packs.
 const LONG_PACK_BLOCK_BITS: u8 = 12;
-
-/// The fewest bits of an entry's value.
-const MIN_VALUE_BITS: u8 = 12;
 
 /// The largest blocks: an entry of a short pack has no room for an offset in larger ones.
 pub(in crate::writer) const MAX_BLOCK_BITS: u8 = 14;
@@ -35,10 +33,7 @@ pub(in crate::writer) struct Geometry {
     at: u64,
     /// Entries: blocks of the file.
     entries: u64,
-    /// How many entries are in short packs in front.
-    front: u64,
-    /// How many are in long packs behind these. All others are in short ones.
-    middle: u64,
+    packs: Packs,
     value_bits: u8,
 }
 
@@ -49,28 +44,14 @@ impl Geometry {
     /// The index of a file of `size` bytes, behind `behind` bytes of its inode.
     pub(in crate::writer) fn new(size: u64, behind: u64, block: BlockSize) -> Self {
         let at = behind.next_multiple_of(ALIGNMENT);
-        let packs = at + HEADER;
         let entries = block.blocks_for(size);
-        // Long packs begin at multiples of their length. Inodes do so, too.
-        let long = PackKind::Long.len();
-        let has_long = block.bits() == LONG_PACK_BLOCK_BITS;
-        let front = if has_long {
-            (packs.next_multiple_of(long) - packs) / 4
-        } else {
-            0
-        };
-        let rest = entries.saturating_sub(front);
-        let middle = if has_long {
-            rest - rest % PackKind::Long.entries() as u64
-        } else {
-            0
-        };
+        // Inodes begin at multiples of the length of long packs, so it does not matter where this one does.
+        let begin = Address::in_image(at + HEADER);
         Self {
             size,
             at,
             entries,
-            front,
-            middle,
+            packs: Packs::new(begin, entries, block.bits() == LONG_PACK_BLOCK_BITS),
             value_bits: block.bits().max(MIN_VALUE_BITS),
         }
     }
@@ -82,11 +63,9 @@ impl Geometry {
 
     /// Bytes of the index.
     pub(in crate::writer) fn len(&self) -> u64 {
-        let front = self.front.min(self.entries);
-        let back = self.entries - front - self.middle;
-        let short = front.div_ceil(2) + back.div_ceil(2);
-        let long = self.middle / PackKind::Long.entries() as u64;
-        HEADER + short * PackKind::Short.len() + long * PackKind::Long.len()
+        let last = self.entries.checked_sub(1);
+        let last = last.and_then(|last| self.packs.place(last));
+        last.map_or(HEADER, |last| last.pack.at + last.kind.len() - self.at)
     }
 
     /// Blocks of the file.
@@ -101,11 +80,8 @@ impl Geometry {
 
     /// The pack that begins with this entry.
     fn pack(&self, entry: u64) -> PackKind {
-        if (self.front..self.front + self.middle).contains(&entry) {
-            PackKind::Long
-        } else {
-            PackKind::Short
-        }
+        let place = self.packs.place(entry);
+        place.map_or(PackKind::Short, |place| place.kind)
     }
 }
 
@@ -140,7 +116,7 @@ impl Encoder {
         block: BlockSize,
     ) -> Self {
         let mut advised = 0;
-        if geometry.middle > 0 {
+        if geometry.packs.has_long() {
             advised |= advice::TWO_BYTES;
         }
         if is_big {
