@@ -8,7 +8,7 @@ use crate::{Algorithm, Corruption, Error, Key, Usage, raw, superblock::Salt};
 /// The length of a journal section's MAC in bytes; a shorter MAC is padded with zeros.
 pub(crate) const SECTION_MAC: usize = 8 * raw::JOURNAL_MAC_PART;
 
-/// The MAC that protects the journal and, with the HMAC fix, the superblock.
+/// The MAC that protects blocks, the journal and, with the HMAC fix, the superblock.
 #[derive(Clone)]
 pub(crate) enum Mac {
     Sha256(Box<Hmac<Sha256>>),
@@ -51,15 +51,19 @@ impl Mac {
         section: u32,
         entry_sectors: &[u8],
     ) -> [u8; SECTION_MAC] {
-        let mut mac = [0; SECTION_MAC];
-        let place = &mut mac[..self.size()];
         match salt {
             Some(salt) => {
                 let section = u64::from(section).to_le_bytes();
-                self.compute(&[salt, &section, entry_sectors], place);
+                self.of(&[salt, &section, entry_sectors])
             }
-            None => self.compute(&[entry_sectors], place),
+            None => self.of(&[entry_sectors]),
         }
+    }
+
+    /// The MAC of some bytes, in parts. Behind it are zeros.
+    pub(crate) fn of(&self, parts: &[&[u8]]) -> [u8; SECTION_MAC] {
+        let mut mac = [0; SECTION_MAC];
+        self.compute(parts, &mut mac[..self.size()]);
         mac
     }
 
@@ -79,7 +83,7 @@ impl Mac {
 }
 
 /// An HMAC initialized with `key`.
-pub(crate) fn keyed<M: KeyInit>(key: &Key) -> M {
+fn keyed<M: KeyInit>(key: &Key) -> M {
     M::new_from_slice(key.as_bytes()).expect("HMAC takes keys of any length")
 }
 

@@ -5,7 +5,6 @@ use blake2::{
     digest::{Output, consts::U32},
 };
 use crc32c::crc32c_append;
-use hmac::Hmac;
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 use subtle::ConstantTimeEq;
@@ -13,7 +12,7 @@ use tape_sha256::Message;
 use twox_hash::XxHash64;
 
 use crate::{
-    Algorithm, BadBlock, BlockSize, Error, Key, TagSize, Usage, mac::keyed, mismatch::Tag,
+    Algorithm, BadBlock, BlockSize, Error, Key, TagSize, Usage, mac::Mac, mismatch::Tag,
     superblock::Salt,
 };
 
@@ -33,25 +32,14 @@ const MAX_PREFIX: usize = size_of::<Salt>() + size_of::<u64>();
 /// A block's tag is the hash of the salt, if the volume has one, the number of the block's first
 /// sector, and the block; cut or padded with zeros to the tag size.
 pub(crate) struct Tagger {
-    hash: Hash,
+    algorithm: Algorithm,
+    /// For the algorithms that are keyed.
+    mac: Option<Mac>,
+    /// Whether SHA-256 takes several blocks at a time, in the processor's vector units.
+    is_multi_stream: bool,
     salt: Option<Salt>,
     block_size: BlockSize,
     tag_size: TagSize,
-}
-
-enum Hash {
-    Crc32c,
-    Crc32,
-    Xxhash64,
-    Sha1,
-    Sha256,
-    /// Several blocks at a time in the processor's vector units.
-    Sha256MultiStream,
-    Sha512,
-    Blake2b256,
-    Blake2s256,
-    HmacSha256(Box<Hmac<Sha256>>),
-    HmacSha512(Box<Hmac<Sha512>>),
 }
 
 impl Tagger {
@@ -62,25 +50,15 @@ impl Tagger {
         block_size: BlockSize,
         tag_size: TagSize,
     ) -> Result<Self, Error> {
-        let hash = match (algorithm, key) {
-            (Algorithm::HmacSha256, Some(key)) => Hash::HmacSha256(Box::new(keyed(key))),
-            (Algorithm::HmacSha512, Some(key)) => Hash::HmacSha512(Box::new(keyed(key))),
-            (Algorithm::HmacSha256 | Algorithm::HmacSha512, None) => {
-                return Err(Usage::KeyMissing.into());
-            }
-            (_, Some(_)) => return Err(Usage::KeyUnused.into()),
-            (Algorithm::Crc32c, None) => Hash::Crc32c,
-            (Algorithm::Crc32, None) => Hash::Crc32,
-            (Algorithm::Xxhash64, None) => Hash::Xxhash64,
-            (Algorithm::Sha1, None) => Hash::Sha1,
-            (Algorithm::Sha256, None) if multi_stream_agrees() => Hash::Sha256MultiStream,
-            (Algorithm::Sha256, None) => Hash::Sha256,
-            (Algorithm::Sha512, None) => Hash::Sha512,
-            (Algorithm::Blake2b256, None) => Hash::Blake2b256,
-            (Algorithm::Blake2s256, None) => Hash::Blake2s256,
+        let mac = match key {
+            Some(key) => Some(Mac::new(algorithm, key)?),
+            None if algorithm.is_keyed() => return Err(Usage::KeyMissing.into()),
+            None => None,
         };
         Ok(Self {
-            hash,
+            algorithm,
+            mac,
+            is_multi_stream: algorithm == Algorithm::Sha256 && multi_stream_agrees(),
             salt,
             block_size,
             tag_size,
@@ -89,7 +67,7 @@ impl Tagger {
 
     /// Whether tags are keyed, and so cannot be computed without the key.
     pub(crate) fn is_keyed(&self) -> bool {
-        matches!(self.hash, Hash::HmacSha256(_) | Hash::HmacSha512(_))
+        self.algorithm.is_keyed()
     }
 
     /// The length in bytes of the tags of `len` bytes of whole blocks.
@@ -101,30 +79,32 @@ impl Tagger {
     pub(crate) fn tags(&self, sector: u64, blocks: &[u8]) -> Vec<u8> {
         let mut tags = vec![0; self.tags_len(blocks.len())];
         debug_assert!(blocks.len().is_multiple_of(self.block_size.bytes()));
-        match &self.hash {
-            Hash::Crc32c => self.each(sector, blocks, &mut tags, |prefix, block| {
+        match self.algorithm {
+            Algorithm::Crc32c => self.each(sector, blocks, &mut tags, |prefix, block| {
                 crc32c_append(crc32c_append(0, prefix), block).to_le_bytes()
             }),
-            Hash::Crc32 => self.each(sector, blocks, &mut tags, |prefix, block| {
+            Algorithm::Crc32 => self.each(sector, blocks, &mut tags, |prefix, block| {
                 crc32_raw(&[prefix, block]).to_le_bytes()
             }),
-            Hash::Xxhash64 => self.each(sector, blocks, &mut tags, |prefix, block| {
+            Algorithm::Xxhash64 => self.each(sector, blocks, &mut tags, |prefix, block| {
                 let mut hash = XxHash64::with_seed(0);
                 std::hash::Hasher::write(&mut hash, prefix);
                 std::hash::Hasher::write(&mut hash, block);
                 std::hash::Hasher::finish(&hash).to_le_bytes()
             }),
-            Hash::Sha1 => self.each(sector, blocks, &mut tags, digest::<Sha1>),
-            Hash::Sha256 => self.each(sector, blocks, &mut tags, digest::<Sha256>),
-            Hash::Sha256MultiStream => self.multi_stream(sector, blocks, &mut tags),
-            Hash::Sha512 => self.each(sector, blocks, &mut tags, digest::<Sha512>),
-            Hash::Blake2b256 => self.each(sector, blocks, &mut tags, digest::<Blake2b<U32>>),
-            Hash::Blake2s256 => self.each(sector, blocks, &mut tags, digest::<Blake2s256>),
-            Hash::HmacSha256(begun) => {
-                self.each(sector, blocks, &mut tags, authenticate(begun.as_ref()));
+            Algorithm::Sha1 => self.each(sector, blocks, &mut tags, digest::<Sha1>),
+            Algorithm::Sha256 if self.is_multi_stream => {
+                self.multi_stream(sector, blocks, &mut tags);
             }
-            Hash::HmacSha512(begun) => {
-                self.each(sector, blocks, &mut tags, authenticate(begun.as_ref()));
+            Algorithm::Sha256 => self.each(sector, blocks, &mut tags, digest::<Sha256>),
+            Algorithm::Sha512 => self.each(sector, blocks, &mut tags, digest::<Sha512>),
+            Algorithm::Blake2b256 => self.each(sector, blocks, &mut tags, digest::<Blake2b<U32>>),
+            Algorithm::Blake2s256 => self.each(sector, blocks, &mut tags, digest::<Blake2s256>),
+            Algorithm::HmacSha256 | Algorithm::HmacSha512 => {
+                let mac = self.mac.as_ref().expect("the key was not missing");
+                self.each(sector, blocks, &mut tags, |prefix, block| {
+                    mac.of(&[prefix, block])
+                });
             }
         }
         tags
@@ -254,24 +234,16 @@ fn digest<H: Digest>(prefix: &[u8], block: &[u8]) -> Output<H> {
     H::new().chain_update(prefix).chain_update(block).finalize()
 }
 
-/// HMAC of the prefix and the block, starting from `begun`, which has absorbed the key.
-fn authenticate<M: hmac::Mac + Clone>(begun: &M) -> impl Fn(&[u8], &[u8]) -> Output<M> {
-    |prefix, block| {
-        let mut mac = begun.clone();
-        mac.update(prefix);
-        mac.update(block);
-        mac.finalize().into_bytes()
-    }
-}
-
 /// Whether the multi-stream SHA-256, which selects its code by the processor, agrees with `sha2` on
 /// this one. Tested once before first use; if it is wrong, `sha2` is used instead.
 fn multi_stream_agrees() -> bool {
     static AGREES: OnceLock<bool> = OnceLock::new();
     *AGREES.get_or_init(|| {
         let blocks: Vec<u8> = (0..STREAMS << 9).map(|i| (i ^ (i >> 7)) as u8).collect();
-        let tagger = |hash| Tagger {
-            hash,
+        let tagger = |is_multi_stream| Tagger {
+            algorithm: Algorithm::Sha256,
+            mac: None,
+            is_multi_stream,
             salt: Some([0x5a; 16]),
             block_size: BlockSize::SECTOR,
             tag_size: TagSize::SHA256,
@@ -279,7 +251,7 @@ fn multi_stream_agrees() -> bool {
         // Every number of streams from 1 to the maximum.
         let agrees = (1..=STREAMS).all(|count| {
             let run = &blocks[..count << 9];
-            tagger(Hash::Sha256MultiStream).tags(7, run) == tagger(Hash::Sha256).tags(7, run)
+            tagger(true).tags(7, run) == tagger(false).tags(7, run)
         });
         if !agrees {
             tracing::error!(
