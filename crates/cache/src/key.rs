@@ -1,6 +1,7 @@
 use std::fmt;
 
 use thiserror::Error;
+use verimount_names::named;
 
 /// The longest key, in bytes: enough for the name and the digits of any digest.
 const MAX_KEY: usize = 160;
@@ -15,19 +16,21 @@ pub struct Key(String);
 #[error("it is not a key of a cache")]
 pub struct InvalidKey;
 
-/// A part of content. Each is kept by itself, however they are stored where they come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    /// Its data.
-    Data,
-    /// The Merkle tree over that.
-    Tree,
-    /// What says how both are to be read.
-    Seal,
-    /// Which contents came last from one place, with a key made of the digest of that place's name.
-    Origin,
-    /// The manifest of an image in a registry, with a key made of its own digest.
-    Manifest,
+named! {
+    /// A part of content. Each is kept by itself, however they are stored where they come from.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Part {
+        /// Its data.
+        Data = "data",
+        /// The Merkle tree over that.
+        Tree = "tree",
+        /// What says how both are to be read.
+        Seal = "seal",
+        /// Which contents came last from one place, with a key made of the digest of that place's name.
+        Origin = "origin",
+        /// The manifest of an image in a registry, with a key made of its own digest.
+        Manifest = "manifest",
+    }
 }
 
 impl Key {
@@ -50,14 +53,7 @@ impl Key {
     /// The key and part of an object's file; `None` for another file.
     pub(crate) fn of_file_name(name: &str) -> Option<(Self, Part)> {
         let (key, part) = name.split_once('.')?;
-        let part = match part {
-            "data" => Part::Data,
-            "tree" => Part::Tree,
-            "seal" => Part::Seal,
-            "origin" => Part::Origin,
-            "manifest" => Part::Manifest,
-            _ => return None,
-        };
+        let part = Part::ALL.into_iter().find(|known| known.name() == part)?;
         Some((Self::new(key).ok()?, part))
     }
 }
@@ -68,18 +64,6 @@ impl fmt::Display for Key {
     }
 }
 
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Data => "data",
-            Self::Tree => "tree",
-            Self::Seal => "seal",
-            Self::Origin => "origin",
-            Self::Manifest => "manifest",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,14 +71,7 @@ mod tests {
     #[test]
     fn keys_are_names_of_files() {
         let key = Key::new("sha256-3d24").unwrap();
-        let parts = [
-            Part::Data,
-            Part::Tree,
-            Part::Seal,
-            Part::Origin,
-            Part::Manifest,
-        ];
-        for part in parts {
+        for part in Part::ALL {
             let name = key.file_name(part);
             assert_eq!(Key::of_file_name(&name), Some((key.clone(), part)));
         }

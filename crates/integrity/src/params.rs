@@ -1,6 +1,5 @@
-use std::fmt;
-
 use thiserror::Error;
+use verimount_names::named;
 
 /// The size in bytes of a sector, the unit of all positions in the format.
 pub const SECTOR: u64 = 512;
@@ -221,56 +220,32 @@ impl Padding {
     }
 }
 
-/// How a volume keeps data and tags consistent when the machine crashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Mode {
-    /// Everything is written twice, first to a journal. A crash loses no flushed block; each other
-    /// block has its old or its new contents.
-    #[default]
-    Journal,
-    /// Regions are marked in a bitmap before they are written. After a crash the tags of marked
-    /// regions are recalculated from whatever data is there.
-    Bitmap,
-    /// No crash consistency: after a crash, blocks that were being written fail verification, so that what
-    /// they held before is lost, too, even if it was flushed.
-    Direct,
-    /// Nothing is written, not even what a crash has left to be done: what the journal holds is read from
-    /// memory, and blocks whose tags have to be recalculated are not checked.
-    ReadOnly,
-    /// Read-only, without replaying the journal and *without verification*: for rescuing data from
-    /// a volume that no other mode can open.
-    RecoveryUnverified,
+named! {
+    /// How a volume keeps data and tags consistent when the machine crashes. The names are those on the command line.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum Mode {
+        /// Everything is written twice, first to a journal. A crash loses no flushed block; each other
+        /// block has its old or its new contents.
+        #[default]
+        Journal = "journal",
+        /// Regions are marked in a bitmap before they are written. After a crash the tags of marked
+        /// regions are recalculated from whatever data is there.
+        Bitmap = "bitmap",
+        /// No crash consistency: after a crash, blocks that were being written fail verification, so that what
+        /// they held before is lost, too, even if it was flushed.
+        Direct = "direct",
+        /// Nothing is written, not even what a crash has left to be done: what the journal holds is read from
+        /// memory, and blocks whose tags have to be recalculated are not checked.
+        ReadOnly = "read-only",
+        /// Read-only, without replaying the journal and *without verification*: for rescuing data from
+        /// a volume that no other mode can open.
+        RecoveryUnverified = "recovery",
+    }
 }
 
 impl Mode {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Journal,
-        Self::Bitmap,
-        Self::Direct,
-        Self::ReadOnly,
-        Self::RecoveryUnverified,
-    ];
-
     /// Whether nothing can be changed, so that a volume's devices need not be open for writing.
     pub const fn is_read_only(self) -> bool {
         matches!(self, Self::ReadOnly | Self::RecoveryUnverified)
-    }
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Journal => "journal",
-            Self::Bitmap => "bitmap",
-            Self::Direct => "direct",
-            Self::ReadOnly => "read-only",
-            Self::RecoveryUnverified => "recovery",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! A file name can contain any bytes but `/` and NUL. Shown unescaped, a line feed in it would
 //! start a forged line, and an escape sequence would control the terminal.
+//!
+//! [`named!`] declares enumerations whose values have names of their own.
 
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
+
+mod named;
 
 use std::{
     ffi::OsStr,

@@ -1,28 +1,32 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-/// A kind of attribute that the format of an image cannot store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Loss {
-    /// Modification time.
-    Times,
-    /// An owner or group other than root.
-    Owners,
-    /// Permission bits or an access control list that deny somebody reading a file, or listing or
-    /// searching a directory. In the image, everybody may do that.
-    Privacy,
-    /// Permission bits that differ from those of the image, but deny nobody reading.
-    Permissions,
-    /// Set-user-id, set-group-id and sticky bits.
-    SpecialBits,
-    /// Access control lists, of POSIX or of NFS.
-    AccessLists,
-    /// File capabilities.
-    Capabilities,
-    /// Any other extended attribute.
-    Attributes,
-    /// Ranges of files without storage, which are stored as zeros.
-    Holes,
+use verimount_names::named;
+
+named! {
+    /// A kind of attribute that the format of an image cannot store. The names are those in options.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[non_exhaustive]
+    pub enum Loss {
+        /// Modification time.
+        Times = "times",
+        /// An owner or group other than root.
+        Owners = "owners",
+        /// Permission bits or an access control list that deny somebody reading a file, or listing or
+        /// searching a directory. In the image, everybody may do that.
+        Privacy = "privacy",
+        /// Permission bits that differ from those of the image, but deny nobody reading.
+        Permissions = "permissions",
+        /// Set-user-id, set-group-id and sticky bits.
+        SpecialBits = "special-bits",
+        /// Access control lists, of POSIX or of NFS.
+        AccessLists = "access-lists",
+        /// File capabilities.
+        Capabilities = "capabilities",
+        /// Any other extended attribute.
+        Attributes = "attributes",
+        /// Ranges of files without storage, which are stored as zeros.
+        Holes = "holes",
+    }
 }
 
 impl Loss {
@@ -38,21 +42,6 @@ impl Loss {
         Self::Attributes,
         Self::Holes,
     ];
-
-    /// Its name in options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Times => "times",
-            Self::Owners => "owners",
-            Self::Privacy => "privacy",
-            Self::Permissions => "permissions",
-            Self::SpecialBits => "special-bits",
-            Self::AccessLists => "access-lists",
-            Self::Capabilities => "capabilities",
-            Self::Attributes => "attributes",
-            Self::Holes => "holes",
-        }
-    }
 
     /// What is lost, in the plural.
     pub fn description(self) -> &'static str {

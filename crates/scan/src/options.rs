@@ -1,6 +1,7 @@
 use std::{collections::BTreeSet, path::PathBuf, str::FromStr, sync::Arc};
 
 use thiserror::Error;
+use verimount_names::named;
 use verimount_tree::Timestamp;
 
 use crate::Exclude;
@@ -70,54 +71,31 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// Which extended attributes are taken. Nobody may do more with a file that has lost its access control list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AttributeChoice {
-    /// All that the caller can see, access control lists and file capabilities included.
-    #[default]
-    All,
-    /// Those whose names begin with `user.`.
-    User,
-    /// None.
-    None,
-}
-
-impl AttributeChoice {
-    /// All choices.
-    pub const ALL: [Self; 3] = [Self::All, Self::User, Self::None];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::User => "user",
-            Self::None => "none",
-        }
+named! {
+    /// Which extended attributes are taken. Nobody may do more with a file that has lost its access control list.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum AttributeChoice {
+        /// All that the caller can see, access control lists and file capabilities included.
+        #[default]
+        All = "all",
+        /// Those whose names begin with `user.`.
+        User = "user",
+        /// None.
+        None = "none",
     }
 }
 
-/// What becomes of the whiteouts of a container layer: files that say what is deleted of the layers below.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Whiteouts {
-    /// What overlayfs takes for them, so that the image can be a lower layer: `.wh.NAME` becomes the character
-    /// device 0:0 with the name NAME, and `.wh..wh..opq` the attributes `trusted.overlay.opaque` and `user.overlay.opaque`
-    /// of its directory: for overlays of root and of ordinary users.
-    #[default]
-    Overlay,
-    /// They stay files.
-    Keep,
-}
-
-impl Whiteouts {
-    /// All choices.
-    pub const ALL: [Self; 2] = [Self::Overlay, Self::Keep];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Overlay => "overlay",
-            Self::Keep => "keep",
-        }
+named! {
+    /// What becomes of the whiteouts of a container layer: files that say what is deleted of the layers below.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Whiteouts {
+        /// What overlayfs takes for them, so that the image can be a lower layer: `.wh.NAME` becomes the character
+        /// device 0:0 with the name NAME, and `.wh..wh..opq` the attributes `trusted.overlay.opaque` and `user.overlay.opaque`
+        /// of its directory: for overlays of root and of ordinary users.
+        #[default]
+        Overlay = "overlay",
+        /// They stay files.
+        Keep = "keep",
     }
 }
 

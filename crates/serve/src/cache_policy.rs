@@ -1,34 +1,25 @@
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use verimount_fuse::Capabilities;
+use verimount_names::named;
 
-/// How long the kernel may cache names, attributes and content of a mirrored directory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum CachePolicy {
-    /// Not at all: each use sends a request.
-    Strict,
-    /// Names and attributes for a second. Content is kept when a file is opened only if it certainly has
-    /// not changed. So names and attributes that others change in the source are seen within a second,
-    /// and content when the file is opened next.
-    #[default]
-    Normal,
-    /// Without limit: the source must be changed through this mount only.
-    Exclusive,
+named! {
+    /// How long the kernel may cache names, attributes and content of a mirrored directory. The names are those on the command line.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum CachePolicy {
+        /// Not at all: each use sends a request.
+        Strict = "strict",
+        /// Names and attributes for a second. Content is kept when a file is opened only if it certainly has
+        /// not changed. So names and attributes that others change in the source are seen within a second,
+        /// and content when the file is opened next.
+        #[default]
+        Normal = "normal",
+        /// Without limit: the source must be changed through this mount only.
+        Exclusive = "exclusive",
+    }
 }
 
 impl CachePolicy {
-    /// All policies.
-    pub const ALL: [Self; 3] = [Self::Strict, Self::Normal, Self::Exclusive];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Normal => "normal",
-            Self::Exclusive => "exclusive",
-        }
-    }
-
     /// How long names and attributes may be cached.
     pub(crate) fn lifetime(self) -> Duration {
         match self {
@@ -45,11 +36,5 @@ impl CachePolicy {
                 Capabilities::EXPLICIT_INVAL_DATA.union(Capabilities::CACHE_SYMLINKS)
             }
         }
-    }
-}
-
-impl fmt::Display for CachePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

@@ -3,56 +3,39 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use verimount_names::named;
+
 /// How many requests of each kind reached the process, by the name of the kind.
 pub type Requests = BTreeMap<String, u64>;
 
-/// The kinds of requests to an image or a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
-    /// Look up a name.
-    Lookup,
-    /// Get attributes.
-    GetAttr,
-    /// List a part of a directory.
-    ReadDir,
-    /// Read the target of a symbolic link.
-    ReadLink,
-    /// Get the value of an extended attribute.
-    GetXattr,
-    /// List the names of extended attributes.
-    ListXattr,
-    /// Find data or a hole.
-    Seek,
-    /// Read a range.
-    Read,
-    /// Write a range.
-    Write,
-    /// Make completed writes durable.
-    Flush,
-    /// Discard a range.
-    Discard,
-    /// Write zeros to a range.
-    Zero,
-}
-
-impl Operation {
-    const COUNT: usize = Self::Zero as usize + 1;
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Lookup => "lookup",
-            Self::GetAttr => "getattr",
-            Self::ReadDir => "readdir",
-            Self::ReadLink => "readlink",
-            Self::GetXattr => "getxattr",
-            Self::ListXattr => "listxattr",
-            Self::Seek => "lseek",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Flush => "flush",
-            Self::Discard => "discard",
-            Self::Zero => "zero",
-        }
+named! {
+    /// The kinds of requests to an image or a volume.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Operation {
+        /// Look up a name.
+        Lookup = "lookup",
+        /// Get attributes.
+        GetAttr = "getattr",
+        /// List a part of a directory.
+        ReadDir = "readdir",
+        /// Read the target of a symbolic link.
+        ReadLink = "readlink",
+        /// Get the value of an extended attribute.
+        GetXattr = "getxattr",
+        /// List the names of extended attributes.
+        ListXattr = "listxattr",
+        /// Find data or a hole.
+        Seek = "lseek",
+        /// Read a range.
+        Read = "read",
+        /// Write a range.
+        Write = "write",
+        /// Make completed writes durable.
+        Flush = "flush",
+        /// Discard a range.
+        Discard = "discard",
+        /// Write zeros to a range.
+        Zero = "zero",
     }
 }
 
@@ -60,7 +43,7 @@ impl Operation {
 #[derive(Debug)]
 pub(crate) struct RequestCounters {
     counted: &'static [Operation],
-    counts: [AtomicU64; Operation::COUNT],
+    counts: [AtomicU64; Operation::ALL.len()],
 }
 
 impl RequestCounters {

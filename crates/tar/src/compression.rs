@@ -1,21 +1,23 @@
-use std::fmt;
+use verimount_names::named;
 
-/// A way in which files are compressed as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Compression {
-    /// By `gzip`.
-    Gzip,
-    /// By `zstd`.
-    Zstd,
-    /// By `xz`.
-    Xz,
-    /// By `bzip2`.
-    Bzip2,
-    /// By `lz4`.
-    Lz4,
-    /// By `lzip`.
-    Lzip,
+named! {
+    /// A way in which files are compressed as a whole, named as the program for it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum Compression {
+        /// By `gzip`.
+        Gzip = "gzip",
+        /// By `zstd`.
+        Zstd = "zstd",
+        /// By `xz`.
+        Xz = "xz",
+        /// By `bzip2`.
+        Bzip2 = "bzip2",
+        /// By `lz4`.
+        Lz4 = "lz4",
+        /// By `lzip`.
+        Lzip = "lzip",
+    }
 }
 
 /// How compressed files begin.
@@ -37,23 +39,5 @@ impl Compression {
         let mut all = MAGIC.iter();
         let found = all.find(|(magic, _)| beginning.starts_with(magic));
         found.map(|(_, compression)| *compression)
-    }
-
-    /// The name of the program.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gzip => "gzip",
-            Self::Zstd => "zstd",
-            Self::Xz => "xz",
-            Self::Bzip2 => "bzip2",
-            Self::Lz4 => "lz4",
-            Self::Lzip => "lzip",
-        }
-    }
-}
-
-impl fmt::Display for Compression {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

@@ -1,21 +1,23 @@
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
+
+use verimount_names::named;
 
 use crate::ParamError;
 
-/// The hash of a Merkle tree. The numbers are those of the fs-verity descriptor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum HashAlgorithm {
-    /// SHA-256, number 1.
-    #[default]
-    Sha256,
-    /// SHA-512, number 2.
-    Sha512,
+named! {
+    /// The hash of a Merkle tree. The numbers are those of the fs-verity descriptor, and the names those in digests such as
+    /// `sha256:…`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum HashAlgorithm {
+        /// SHA-256, number 1.
+        #[default]
+        Sha256 = "sha256",
+        /// SHA-512, number 2.
+        Sha512 = "sha512",
+    }
 }
 
 impl HashAlgorithm {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
-
     /// The number that stands for this hash in descriptors and signatures.
     pub const fn number(self) -> u8 {
         match self {
@@ -47,20 +49,6 @@ impl HashAlgorithm {
             Self::Sha256 => 64,
             Self::Sha512 => 128,
         }
-    }
-
-    /// The name in digests such as `sha256:…`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::Sha512 => "sha512",
-        }
-    }
-}
-
-impl fmt::Display for HashAlgorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

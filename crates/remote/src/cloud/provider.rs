@@ -1,20 +1,19 @@
-use std::fmt;
+use verimount_names::named;
 
-/// A protocol of object stores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cloud {
-    /// Amazon S3, and the many stores that speak its protocol.
-    S3,
-    /// Google Cloud Storage.
-    Google,
-    /// Azure Blob Storage.
-    Azure,
+named! {
+    /// A protocol of object stores.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Cloud {
+        /// Amazon S3, and the many stores that speak its protocol.
+        S3 = "S3",
+        /// Google Cloud Storage.
+        Google = "Google Cloud Storage",
+        /// Azure Blob Storage.
+        Azure = "Azure Blob Storage",
+    }
 }
 
 impl Cloud {
-    /// All of them.
-    pub(super) const ALL: [Self; 3] = [Self::S3, Self::Google, Self::Azure];
-
     /// What the names of its objects begin with.
     pub(super) fn scheme(self) -> &'static str {
         match self {
@@ -51,15 +50,5 @@ impl Cloud {
             Self::Google => "GOOGLE_ALLOW_HTTP",
             Self::Azure => "AZURE_ALLOW_HTTP",
         }
-    }
-}
-
-impl fmt::Display for Cloud {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::S3 => "S3",
-            Self::Google => "Google Cloud Storage",
-            Self::Azure => "Azure Blob Storage",
-        })
     }
 }
