@@ -108,7 +108,7 @@ impl Cache {
 
     /// What this process did with it so far.
     pub fn stats(&self) -> CacheStats {
-        self.0.counters.get()
+        self.0.counters.stats()
     }
 
     /// The object of a file of `size` bytes, which is created if it does not exist. `None` if that fails, which is

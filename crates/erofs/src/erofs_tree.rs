@@ -66,7 +66,7 @@ impl ErofsTree {
 
     /// What reading it has taken so far.
     pub fn work(&self) -> Work {
-        self.image.work.work()
+        self.image.work.stats()
     }
 
     fn id(&self, node: NodeId) -> InodeId {

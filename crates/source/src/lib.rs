@@ -43,6 +43,7 @@
 mod aligned;
 mod announced;
 mod chunk_cache;
+mod counters;
 mod counting;
 mod error;
 mod fetch;

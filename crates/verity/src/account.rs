@@ -1,38 +1,25 @@
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-/// Counts what several [`VerifiedReader`](crate::VerifiedReader)s read and verify together.
-#[derive(Debug, Default)]
-pub struct Account {
-    bytes_verified: AtomicU64,
-    data_requests: AtomicU64,
-    tree_requests: AtomicU64,
-    tree_bytes: AtomicU64,
-}
+use verimount_source::counters;
 
-/// What was read and verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct VerifyStats {
-    /// Bytes of data that were verified, in whole blocks.
-    pub bytes_verified: u64,
-    /// Reads of data.
-    pub data_requests: u64,
-    /// Reads of tree blocks.
-    pub tree_requests: u64,
-    /// Bytes of tree blocks read.
-    pub tree_bytes: u64,
+counters! {
+    /// What was read and verified.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct VerifyStats {
+        /// Bytes of data that were verified, in whole blocks.
+        bytes_verified,
+        /// Reads of data.
+        data_requests,
+        /// Reads of tree blocks.
+        tree_requests,
+        /// Bytes of tree blocks read.
+        tree_bytes,
+    }
+    /// Counts what several [`VerifiedReader`](crate::VerifiedReader)s read and verify together.
+    pub struct Account;
 }
 
 impl Account {
-    /// What was counted so far.
-    pub fn stats(&self) -> VerifyStats {
-        VerifyStats {
-            bytes_verified: self.bytes_verified.load(Relaxed),
-            data_requests: self.data_requests.load(Relaxed),
-            tree_requests: self.tree_requests.load(Relaxed),
-            tree_bytes: self.tree_bytes.load(Relaxed),
-        }
-    }
-
     pub(crate) fn note_verified(&self, bytes: usize) {
         self.bytes_verified.fetch_add(bytes as u64, Relaxed);
     }
