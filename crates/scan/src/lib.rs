@@ -63,4 +63,4 @@ pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};
 pub use summary::Summary;
 pub use verimount_tar::{Compression, Error as ArchiveError, check_beginning};
-pub use xattr_store::{Xattr, XattrId, XattrSetId};
+pub use xattr_store::{Xattr, XattrId, XattrSetId, XattrStore};

@@ -287,7 +287,7 @@ impl Scan<'_> {
             let permissions = self.attributes.permissions(found);
             permissions.map_err(|error| failed(self, error))?
         };
-        let attributes = self.tree.attributes_mut().intern(attributes);
+        let attributes = self.tree.xattrs_mut().intern(attributes);
         let own = Owner {
             uid: metadata.uid(),
             gid: metadata.gid(),

@@ -11,10 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    Inode, InodeId, InodeKind, Observer, Summary, Xattr, XattrId, XattrSetId, archive::ArchiveFile,
-    xattr_store::XattrStore,
-};
+use crate::{Inode, InodeId, InodeKind, Observer, Summary, XattrStore, archive::ArchiveFile};
 
 /// The most entries of a tree: their numbers have 32 bits.
 pub(crate) const MAX_ENTRIES: usize = u32::MAX as usize - 1;
@@ -32,7 +29,7 @@ pub struct SourceTree {
     /// The names of all entries, back to back.
     names: Vec<u8>,
     inodes: Vec<Inode>,
-    attributes: XattrStore,
+    xattrs: XattrStore,
     summary: Summary,
     /// The targets of the symbolic links that were followed.
     followed: HashMap<EntryId, Box<[u8]>>,
@@ -92,7 +89,7 @@ impl SourceTree {
             entries: Vec::new(),
             names: Vec::new(),
             inodes: Vec::new(),
-            attributes: XattrStore::default(),
+            xattrs: XattrStore::default(),
             summary: Summary::default(),
             followed: HashMap::new(),
             left_out: Vec::new(),
@@ -137,33 +134,9 @@ impl SourceTree {
         &self.inodes[id.index()]
     }
 
-    /// The extended attributes in a set, sorted by their names.
-    pub fn attributes(
-        &self,
-        set: XattrSetId,
-    ) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
-        self.attributes.set(set)
-    }
-
-    /// All extended attributes, by their numbers. The tree may have no inode that has them: they are also those of what was
-    /// left out of an archive, or replaced in it.
-    pub fn all_attributes(&self) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
-        self.attributes.all()
-    }
-
-    /// The extended attribute with this number.
-    pub fn attribute(&self, id: XattrId) -> &Xattr {
-        self.attributes.get(id)
-    }
-
-    /// Number of different extended attributes: their numbers are smaller.
-    pub fn attribute_count(&self) -> usize {
-        self.attributes.len()
-    }
-
-    /// Number of different sets of extended attributes: their numbers are smaller.
-    pub fn attribute_set_count(&self) -> usize {
-        self.attributes.set_count()
+    /// The extended attributes.
+    pub fn xattrs(&self) -> &XattrStore {
+        &self.xattrs
     }
 
     /// How much of what there is.
@@ -208,8 +181,8 @@ impl SourceTree {
         &self.origin
     }
 
-    pub(crate) fn attributes_mut(&mut self) -> &mut XattrStore {
-        &mut self.attributes
+    pub(crate) fn xattrs_mut(&mut self) -> &mut XattrStore {
+        &mut self.xattrs
     }
 
     /// The number that the next entry will have.

@@ -1,8 +1,6 @@
 //! Extended attributes, each stored once.
 
-use std::hash::{BuildHasher, RandomState};
-
-use hashbrown::HashTable;
+use indexmap::IndexSet;
 
 /// The most bytes of different extended attributes and sets of them in a tree.
 pub(crate) const MAX_BYTES: usize = 1 << 30;
@@ -24,12 +22,12 @@ pub struct XattrId(u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct XattrSetId(u32);
 
-/// The attributes of a tree.
+/// The extended attributes of a tree.
 #[derive(Debug, Default)]
-pub(crate) struct XattrStore {
-    xattrs: Table<Xattr>,
+pub struct XattrStore {
+    xattrs: IndexSet<Xattr>,
     /// All sets but the empty one, each sorted by the attributes' names.
-    sets: Table<Box<[XattrId]>>,
+    sets: IndexSet<Box<[XattrId]>>,
     /// What they all take.
     bytes: usize,
 }
@@ -37,41 +35,6 @@ pub(crate) struct XattrStore {
 /// The store is full.
 #[derive(Debug)]
 pub(crate) struct Full;
-
-/// Values, each of which is stored once.
-#[derive(Debug)]
-struct Table<T> {
-    values: Vec<T>,
-    numbers: HashTable<u32>,
-    hasher: RandomState,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self {
-            values: Vec::new(),
-            numbers: HashTable::new(),
-            hasher: RandomState::new(),
-        }
-    }
-}
-
-impl<T: Eq + std::hash::Hash> Table<T> {
-    /// The number of this value, and whether it is new.
-    fn intern(&mut self, value: T) -> (u32, bool) {
-        let hash = self.hasher.hash_one(&value);
-        let is_it = |number: &u32| self.values[*number as usize] == value;
-        if let Some(number) = self.numbers.find(hash, is_it) {
-            return (*number, false);
-        }
-        // Each takes more than a byte of a store of 2³⁰.
-        let number = self.values.len() as u32;
-        self.values.push(value);
-        let hash_of = |number: &u32| self.hasher.hash_one(&self.values[*number as usize]);
-        self.numbers.insert_unique(hash, number, hash_of);
-        (number, true)
-    }
-}
 
 impl XattrId {
     /// As an index.
@@ -100,52 +63,48 @@ impl XattrStore {
         let mut set = Vec::with_capacity(attributes.len());
         for attribute in attributes {
             let len = size_of::<Xattr>() + attribute.name.len() + attribute.value.len();
-            let (number, is_new) = self.xattrs.intern(attribute);
-            set.push(XattrId(number));
+            let (number, is_new) = self.xattrs.insert_full(attribute);
+            // Each takes more than a byte of a store of 2³⁰.
+            set.push(XattrId(number as u32));
             self.bytes += if is_new { len } else { 0 };
         }
         let len = size_of_val(&*set);
-        let (number, is_new) = self.sets.intern(set.into());
+        let (number, is_new) = self.sets.insert_full(set.into());
         self.bytes += if is_new { len } else { 0 };
         if self.bytes <= MAX_BYTES {
-            Ok(XattrSetId(number + 1))
+            Ok(XattrSetId(number as u32 + 1))
         } else {
             Err(Full)
         }
     }
 
     /// The attributes in a set, sorted by their names.
-    pub(crate) fn set(
-        &self,
-        set: XattrSetId,
-    ) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
-        let ids = set
-            .index()
-            .checked_sub(1)
-            .map(|index| &*self.sets.values[index]);
+    pub fn set(&self, set: XattrSetId) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
+        let ids = set.index().checked_sub(1).map(|index| &*self.sets[index]);
         let ids = ids.unwrap_or_default().iter();
         ids.map(|id| (*id, self.get(*id)))
     }
 
-    /// All attributes, by their numbers.
-    pub(crate) fn all(&self) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
-        let xattrs = self.xattrs.values.iter().enumerate();
+    /// All attributes, by their numbers. The tree may have no inode that has them: they are also those of what was left out of
+    /// an archive, or replaced in it.
+    pub fn all(&self) -> impl ExactSizeIterator<Item = (XattrId, &Xattr)> + Clone {
+        let xattrs = self.xattrs.iter().enumerate();
         xattrs.map(|(number, xattr)| (XattrId(number as u32), xattr))
     }
 
     /// The attribute with this number.
-    pub(crate) fn get(&self, id: XattrId) -> &Xattr {
-        &self.xattrs.values[id.index()]
+    pub fn get(&self, id: XattrId) -> &Xattr {
+        &self.xattrs[id.index()]
     }
 
-    /// Number of different attributes.
-    pub(crate) fn len(&self) -> usize {
-        self.xattrs.values.len()
+    /// Number of different attributes: their numbers are smaller.
+    pub fn count(&self) -> usize {
+        self.xattrs.len()
     }
 
-    /// Number of different sets, with the empty one.
-    pub(crate) fn set_count(&self) -> usize {
-        self.sets.values.len() + 1
+    /// Number of different sets, with the empty one: their numbers are smaller.
+    pub fn set_count(&self) -> usize {
+        self.sets.len() + 1
     }
 }
 
@@ -173,7 +132,7 @@ mod tests {
         let values = |set| Vec::from_iter(store.set(set).map(|(_, xattr)| xattr.clone()));
         assert_eq!(values(both), [a.clone(), b]);
         assert_eq!(values(changed), [a, other]);
-        assert_eq!((store.len(), store.set_count()), (3, 3));
+        assert_eq!((store.count(), store.set_count()), (3, 3));
     }
 
     #[test]

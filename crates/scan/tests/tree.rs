@@ -294,7 +294,7 @@ fn extended_attributes_are_chosen_by_namespace() {
             ..Options::default()
         };
         let tree = scanned_with(folder.path(), &options);
-        let set = tree.attributes(inode(&tree, path).attributes);
+        let set = tree.xattrs().set(inode(&tree, path).attributes);
         let name = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
         set.map(|(_, xattr)| (name(&xattr.name), name(&xattr.value)))
             .collect::<Vec<_>>()

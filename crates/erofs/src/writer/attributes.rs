@@ -43,10 +43,10 @@ pub(super) struct Attributes {
 impl Attributes {
     /// Refuses what the format cannot represent, or nobody could list.
     pub(super) fn new(tree: &SourceTree) -> Result<Self, BuildError> {
-        let mut checked = vec![false; tree.attribute_set_count()];
-        let mut uses = vec![0_u64; tree.attribute_count()];
+        let mut checked = vec![false; tree.xattrs().set_count()];
+        let mut uses = vec![0_u64; tree.xattrs().count()];
         for inode in tree.inodes() {
-            for (id, _) in tree.attributes(inode.attributes) {
+            for (id, _) in tree.xattrs().set(inode.attributes) {
                 uses[id.index()] += 1;
             }
             if !mem::replace(&mut checked[inode.attributes.index()], true) {
@@ -54,11 +54,11 @@ impl Attributes {
             }
         }
         let mut attributes = Self {
-            shared: vec![None; tree.attribute_count()],
+            shared: vec![None; tree.xattrs().count()],
             in_order: Vec::new(),
             shared_len: 0,
             exist: uses.iter().any(|uses| *uses > 0),
-            has_access_lists: tree.all_attributes().any(|(id, xattr)| {
+            has_access_lists: tree.xattrs().all().any(|(id, xattr)| {
                 let (index, _) = parts(xattr);
                 let is_list = matches!(index, xattr_index::ACL_ACCESS | xattr_index::ACL_DEFAULT);
                 is_list && uses[id.index()] > 0
@@ -79,7 +79,7 @@ impl Attributes {
             let place = u32::try_from(self.shared_len / XATTR_SLOT);
             let too_many = |_| unstorable(tree, tree.root().inode(), Unstorable::SharedAttributes);
             self.shared[id.index()] = Some(place.map_err(too_many)?);
-            self.shared_len += entry_len(tree.attribute(*id));
+            self.shared_len += entry_len(tree.xattrs().get(*id));
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Attributes {
     ) -> impl Iterator<Item = Vec<u8>> + 't {
         self.in_order.iter().map(|id| {
             let mut bytes = Vec::new();
-            encode_entry(tree.attribute(*id), &mut bytes);
+            encode_entry(tree.xattrs().get(*id), &mut bytes);
             bytes
         })
     }
@@ -117,7 +117,8 @@ impl Attributes {
             return 0;
         }
         let entries = tree
-            .attributes(set)
+            .xattrs()
+            .set(set)
             .enumerate()
             .map(|(number, (id, xattr))| match self.shared_id(number, id) {
                 Some(_) => XATTR_SLOT,
@@ -132,7 +133,7 @@ impl Attributes {
             return Vec::new();
         }
         let (mut shared, mut inline, mut absent) = (Vec::new(), Vec::new(), u32::MAX);
-        for (number, (id, xattr)) in tree.attributes(set).enumerate() {
+        for (number, (id, xattr)) in tree.xattrs().set(set).enumerate() {
             absent &= !filter_bit(xattr);
             match self.shared_id(number, id) {
                 Some(place) => shared.push(place),
@@ -168,7 +169,7 @@ fn shared(tree: &SourceTree, uses: &[u64]) -> Vec<XattrId> {
         1 => entry_len(xattr) > MAX_INLINE,
         _ => true,
     };
-    let mut shared: Vec<_> = tree.all_attributes().filter(is_shared).collect();
+    let mut shared: Vec<_> = tree.xattrs().all().filter(is_shared).collect();
     shared.sort_unstable_by_key(|(id, xattr)| (Reverse(uses[id.index()]), *xattr));
     shared.into_iter().map(|(id, _)| id).collect()
 }
@@ -189,14 +190,17 @@ pub(super) fn count(len: u64) -> u16 {
 
 /// Refuses a set that the format cannot represent, or of which nobody could list the names.
 fn check(tree: &SourceTree, set: XattrSetId) -> Result<(), Unstorable> {
-    let names = tree.attributes(set).map(|(_, xattr)| xattr.name.len() + 1);
+    let names = tree
+        .xattrs()
+        .set(set)
+        .map(|(_, xattr)| xattr.name.len() + 1);
     if names.len() > MAX_OWN {
         return Err(Unstorable::AttributeCount);
     }
     if names.sum::<usize>() > MAX_XATTR_LIST {
         return Err(Unstorable::AttributeNames);
     }
-    for (_, xattr) in tree.attributes(set) {
+    for (_, xattr) in tree.xattrs().set(set) {
         let name = || String::from_utf8_lossy(&xattr.name).into_owned();
         if split_name(&xattr.name).is_none() {
             return Err(Unstorable::AttributeNamespace(name()));

@@ -42,7 +42,7 @@ pub(super) fn of(
             }
             InodeKind::Directory(_) | InodeKind::Fifo | InodeKind::Socket => {}
         }
-        for (_, xattr) in tree.attributes(inode.attributes) {
+        for (_, xattr) in tree.xattrs().set(inode.attributes) {
             add(&mut hash, &xattr.name);
             add(&mut hash, &xattr.value);
         }

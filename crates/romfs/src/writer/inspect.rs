@@ -53,7 +53,7 @@ fn inspect(entry: Entry<'_>, item: &Item, lost: &mut dyn FnMut(Loss, fmt::Argume
 fn attributes(entry: Entry<'_>, lost: &mut dyn FnMut(Loss, fmt::Arguments<'_>)) -> Permissions {
     let mut permissions = entry.inode().permissions;
     let (mut has_list, mut other) = (false, None);
-    for (_, attribute) in entry.tree().attributes(entry.inode().attributes) {
+    for (_, attribute) in entry.tree().xattrs().set(entry.inode().attributes) {
         match &*attribute.name {
             b"security.capability" => lost(Loss::Capabilities, format_args!("")),
             b"system.posix_acl_access" => {

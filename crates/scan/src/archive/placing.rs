@@ -390,7 +390,7 @@ impl<'o> Placing<'o> {
         let extended = attributes.extended.into_iter();
         let chosen = extended.filter(|it| self.options.attributes.includes(&it.name));
         let chosen = chosen.map(|Attribute { name, value }| Xattr { name, value });
-        let extended = self.placed.tree.attributes_mut().intern(chosen.collect());
+        let extended = self.placed.tree.xattrs_mut().intern(chosen.collect());
         let own = Owner {
             uid: attributes.uid,
             gid: attributes.gid,
@@ -435,11 +435,11 @@ impl<'o> Placing<'o> {
         let tree = &mut self.placed.tree;
         let inode = &mut self.placed.inodes[directory.index()];
         let opaque = opaque();
-        let others = tree.attributes(inode.attributes).map(|(_, xattr)| xattr);
+        let others = tree.xattrs().set(inode.attributes).map(|(_, xattr)| xattr);
         let is_other = |xattr: &&Xattr| opaque.iter().all(|own| own.name != xattr.name);
         let mut all: Vec<_> = others.filter(is_other).cloned().collect();
         all.extend(opaque);
-        let all = tree.attributes_mut().intern(all);
+        let all = tree.xattrs_mut().intern(all);
         inode.attributes = all.map_err(|_| Limit::Attributes)?;
         Ok(())
     }

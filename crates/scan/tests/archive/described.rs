@@ -35,7 +35,7 @@ pub(crate) fn described(tree: &SourceTree) -> Vec<Described> {
             InodeKind::Directory(_) => "directory".to_owned(),
             other => format!("{other:?}"),
         };
-        let attributes = tree.attributes(inode.attributes);
+        let attributes = tree.xattrs().set(inode.attributes);
         Described {
             path: entry.path_inside().to_str().unwrap().to_owned(),
             inode: (

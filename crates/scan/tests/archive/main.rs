@@ -356,7 +356,7 @@ fn lists_decide_the_permissions_in_layers_too() {
     for entry in tree.entries().skip(1) {
         let inode = entry.inode();
         assert_eq!(inode.permissions.bits(), 0o660, "{entry:?}");
-        assert_eq!(tree.attributes(inode.attributes).len(), 1, "{entry:?}");
+        assert_eq!(tree.xattrs().set(inode.attributes).len(), 1, "{entry:?}");
     }
 }
 
