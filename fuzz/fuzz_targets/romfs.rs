@@ -8,8 +8,9 @@
 use std::{collections::HashSet, ops::ControlFlow, path::Component};
 
 use libfuzzer_sys::fuzz_target;
-use verimount_romfs::{Error, NodeKind, Romfs};
+use verimount_romfs::{Error, Romfs};
 use verimount_source::{Counting, ReadAt, Scratch};
+use verimount_tree::FileType;
 
 /// How many bytes may be read of an image for each that it has by what looks at all of it once, and besides: the tests of what
 /// an image costs allow as many.
@@ -63,7 +64,7 @@ fn read_contents(image: &Romfs<&[u8]>) {
         assert_eq!(data.size(), u64::from(node.size));
         let beginning = data.size().min(4096) as usize;
         data.read_borrowed(&mut scratch, 0, beginning)?;
-        if node.kind == NodeKind::Symlink {
+        if node.file_type == FileType::Symlink {
             let target = image.symlink_target(node, &mut scratch)?;
             assert!(!target.is_empty() && !target.contains(&0));
         }

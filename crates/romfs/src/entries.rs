@@ -1,11 +1,12 @@
 //! A compact list of a directory's entries.
 
 use crate::{
-    Node, NodeId, NodeKind,
+    Node, NodeId,
     error::Defect,
     geometry::to_usize,
     header::mode_bits,
     name,
+    node::{device, file_type, has_data},
     raw::{EXECUTABLE, IndexEntry},
 };
 
@@ -168,28 +169,29 @@ impl Entries {
 
 impl Record {
     fn new(node: &Node, name_end: u32) -> Self {
-        let detail = if node.kind.has_data() {
+        let detail = if has_data(node.file_type) {
             // The offset is inside the image, so it fits in 32 bits.
             u32::try_from(node.data_offset).unwrap_or(u32::MAX)
         } else {
-            node.kind.device()
+            node.device
         };
         Self {
             name_end,
-            id_and_mode: node.id.get() | mode_bits(node.kind, node.executable),
+            id_and_mode: node.id.get() | mode_bits(node.file_type, node.executable),
             detail,
             size: node.size,
         }
     }
 
     fn node(&self) -> Option<Node> {
-        let kind = NodeKind::from_bits(self.id_and_mode, self.detail)?;
+        let file_type = file_type(self.id_and_mode)?;
         Some(Node {
             id: NodeId::from_word(self.id_and_mode),
-            kind,
+            file_type,
+            device: device(file_type, self.detail),
             executable: self.id_and_mode & EXECUTABLE != 0,
             size: self.size,
-            data_offset: if kind.has_data() {
+            data_offset: if has_data(file_type) {
                 self.detail.into()
             } else {
                 0

@@ -1,13 +1,15 @@
 //! A file header: its name, its type, and the next header of the directory.
 
+use verimount_tree::FileType;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::{
-    Error, Node, NodeId, NodeKind,
+    Error, Node, NodeId,
     error::{Corruption, Defect},
     geometry::{header_len, sum},
     name,
-    raw::{self, EXECUTABLE, TYPE_MASK, file_type},
+    node::file_type,
+    raw::{self, EXECUTABLE, FILE_TYPES, HARD_LINK},
 };
 
 /// A header with a valid checksum and name. The offsets in it are not checked.
@@ -48,7 +50,7 @@ impl Header {
 
     /// The target of this hard link; `None` if it is not a hard link.
     pub(crate) fn link_target(&self) -> Option<Result<NodeId, Corruption>> {
-        (self.type_bits() == file_type::HARD_LINK).then(|| self.spec_as_id())
+        self.file_type().is_none().then(|| self.spec_as_id())
     }
 
     /// The first header of this directory; `None` if it is empty.
@@ -61,18 +63,13 @@ impl Header {
 
     /// Whether this is a directory's own header.
     pub(crate) fn is_directory(&self) -> bool {
-        self.type_bits() == file_type::DIRECTORY
+        self.file_type() == Some(FileType::Directory)
     }
 
     /// Whether this is a directory's `.` or `..`.
     pub(crate) fn stands_for_ancestor(&self) -> Result<bool, Corruption> {
         let dot = name::is_dot(&self.name);
-        if dot
-            && !matches!(
-                self.type_bits(),
-                file_type::DIRECTORY | file_type::HARD_LINK
-            )
-        {
+        if dot && !matches!(self.file_type(), None | Some(FileType::Directory)) {
             return Err(Defect::Dot.at(self.id));
         }
         Ok(dot)
@@ -80,17 +77,18 @@ impl Header {
 
     /// The node of the header, in an image of `image_size` accessible bytes.
     pub(crate) fn node(&self, image_size: u32) -> Result<Node, Corruption> {
-        let kind = NodeKind::from_bits(self.next_and_mode, self.spec)
-            .ok_or(Defect::HardLink.at(self.id))?;
+        let file_type = self.file_type().ok_or(Defect::HardLink.at(self.id))?;
         let header_len = u32::try_from(header_len(self.name.len())).unwrap_or(u32::MAX);
         let data_offset = self.id.get().saturating_add(header_len);
         let data = (data_offset, self.size);
-        Node::new(self.id, self.next_and_mode, kind, data, image_size)
+        let mode = self.next_and_mode;
+        Node::new(self.id, mode, file_type, self.spec, data, image_size)
             .map_err(|defect| defect.at(self.id))
     }
 
-    fn type_bits(&self) -> u32 {
-        self.next_and_mode & TYPE_MASK
+    /// `None` for a hard link.
+    fn file_type(&self) -> Option<FileType> {
+        file_type(self.next_and_mode)
     }
 
     fn spec_as_id(&self) -> Result<NodeId, Corruption> {
@@ -99,8 +97,12 @@ impl Header {
 }
 
 /// The mode bits of a node's header.
-pub(crate) fn mode_bits(kind: NodeKind, executable: bool) -> u32 {
-    kind.type_bits() | if executable { EXECUTABLE } else { 0 }
+pub(crate) fn mode_bits(file_type: FileType, executable: bool) -> u32 {
+    let mut types = FILE_TYPES.iter();
+    let found = types.find(|(_, known)| *known == file_type);
+    // All types are there.
+    let bits = found.map_or(HARD_LINK, |(bits, _)| *bits);
+    bits | if executable { EXECUTABLE } else { 0 }
 }
 
 /// The bytes of a header, with its checksum, name and padding.

@@ -6,11 +6,11 @@ use verimount_source::{ReadAt, Scratch};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 use crate::{
-    BlockSize, Entries, Error, Limit, Node, NodeId, NodeKind,
+    BlockSize, Entries, Error, Limit, Node, NodeId,
     error::Defect,
     geometry::{PADDING, index_offset, len_of, to_usize},
     name,
-    node::data_can_follow,
+    node::{data_can_follow, device, file_type, has_data},
     raw::{INDEX_MAGIC, IndexDirectory, IndexEntry, IndexHeader},
 };
 
@@ -193,17 +193,18 @@ impl Index {
         let mode = record.header_and_mode.get();
         let id = NodeId::from_word(mode);
         let detail = record.detail.get();
-        let kind = NodeKind::from_bits(mode, detail).ok_or(Defect::IndexEntry)?;
+        let file_type = file_type(mode).ok_or(Defect::IndexEntry)?;
         let size = record.size.get();
-        let details_fit = if kind.has_data() {
+        let details_fit = if has_data(file_type) {
             data_can_follow(id, detail)
         } else {
-            (detail, size) == (kind.device(), 0)
+            (detail, size) == (device(file_type, detail), 0)
         };
         if !(1..self.image_size).contains(&id.get()) || !details_fit {
             return Err(Defect::IndexEntry);
         }
-        let node = Node::new(id, mode, kind, (detail, size), self.image_size)?;
+        let data = (detail, size);
+        let node = Node::new(id, mode, file_type, detail, data, self.image_size)?;
         entries.push_unnamed(record.name.get(), &node)
     }
 

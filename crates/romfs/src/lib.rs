@@ -47,7 +47,9 @@ pub use block_size::{BlockSize, InvalidBlockSize};
 pub use entries::{Entries, Entry};
 pub use error::{Corruption, Error, Limit, Unstorable};
 pub use name::{InvalidVolumeName, VolumeName};
-pub use node::{Node, NodeId, NodeKind};
+pub use node::{Node, NodeId};
 pub use reader::Romfs;
 pub use romfs_tree::RomfsTree;
 pub use writer::{MAX_NAME_LEN, Options, Plan, plan};
+
+pub use verimount_tree::FileType;

@@ -1,7 +1,9 @@
+use verimount_tree::FileType;
+
 use crate::{
     error::Defect,
     geometry::{ALIGNMENT, MAX_HEADER_LEN, MIN_HEADER_LEN, to_usize},
-    raw::{EXECUTABLE, MODE_MASK, TYPE_MASK, file_type},
+    raw::{EXECUTABLE, FILE_TYPES, MODE_MASK, TYPE_MASK},
 };
 
 /// The maximum length of a symbolic link's target in bytes: the limit of paths in Linux.
@@ -34,88 +36,32 @@ impl From<NodeId> for u64 {
     }
 }
 
-/// The type of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeKind {
-    /// A directory.
-    Directory,
-    /// A regular file.
-    File,
-    /// A symbolic link, whose target is its data.
-    Symlink,
-    /// A block device.
-    BlockDevice {
-        /// Major number.
-        major: u16,
-        /// Minor number.
-        minor: u16,
-    },
-    /// A character device.
-    CharDevice {
-        /// Major number.
-        major: u16,
-        /// Minor number.
-        minor: u16,
-    },
-    /// A socket.
-    Socket,
-    /// A named pipe.
-    Fifo,
+/// The type that mode bits tell; `None` for a hard link.
+pub(crate) fn file_type(mode: u32) -> Option<FileType> {
+    let mut types = FILE_TYPES.into_iter();
+    types.find_map(|(bits, file_type)| (bits == mode & TYPE_MASK).then_some(file_type))
 }
 
-impl NodeKind {
-    /// The kind for these type bits and, for devices, this device number; `None` for a hard link.
-    pub(crate) fn from_bits(mode: u32, device: u32) -> Option<Self> {
-        let [a, b, c, d] = device.to_be_bytes();
-        let (major, minor) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        Some(match mode & TYPE_MASK {
-            file_type::DIRECTORY => Self::Directory,
-            file_type::FILE => Self::File,
-            file_type::SYMLINK => Self::Symlink,
-            file_type::BLOCK_DEVICE => Self::BlockDevice { major, minor },
-            file_type::CHAR_DEVICE => Self::CharDevice { major, minor },
-            file_type::SOCKET => Self::Socket,
-            file_type::FIFO => Self::Fifo,
-            _ => return None,
-        })
-    }
+/// Whether data follows the headers of this type.
+pub(crate) fn has_data(file_type: FileType) -> bool {
+    matches!(file_type, FileType::RegularFile | FileType::Symlink)
+}
 
-    /// The type bits.
-    pub(crate) fn type_bits(self) -> u32 {
-        match self {
-            Self::Directory => file_type::DIRECTORY,
-            Self::File => file_type::FILE,
-            Self::Symlink => file_type::SYMLINK,
-            Self::BlockDevice { .. } => file_type::BLOCK_DEVICE,
-            Self::CharDevice { .. } => file_type::CHAR_DEVICE,
-            Self::Socket => file_type::SOCKET,
-            Self::Fifo => file_type::FIFO,
-        }
+/// The device number of this type that a word of a header or of the index is; 0 for other types.
+pub(crate) fn device(file_type: FileType, word: u32) -> u32 {
+    match file_type {
+        FileType::BlockDevice | FileType::CharDevice => word,
+        _ => 0,
     }
+}
 
-    /// The stored form of a device number, major in the high half; 0 for other kinds.
-    pub(crate) fn device(self) -> u32 {
-        match self {
-            Self::BlockDevice { major, minor } | Self::CharDevice { major, minor } => {
-                (u32::from(major) << 16) | u32::from(minor)
-            }
-            _ => 0,
-        }
-    }
-
-    /// Whether data follows the header.
-    pub(crate) fn has_data(self) -> bool {
-        matches!(self, Self::File | Self::Symlink)
-    }
-
-    /// The permission bits that Linux shows, the only ones that romfs can express.
-    pub(crate) fn permissions(self, executable: bool) -> u16 {
-        match self {
-            Self::Directory | Self::File if executable => 0o755,
-            Self::Directory | Self::File | Self::Socket | Self::Fifo => 0o644,
-            Self::Symlink => 0o777,
-            Self::BlockDevice { .. } | Self::CharDevice { .. } => 0o600,
-        }
+/// The permission bits that Linux shows, the only ones that romfs can express.
+pub(crate) fn permissions(file_type: FileType, executable: bool) -> u16 {
+    match file_type {
+        FileType::Directory | FileType::RegularFile if executable => 0o755,
+        FileType::Symlink => 0o777,
+        FileType::BlockDevice | FileType::CharDevice => 0o600,
+        _ => 0o644,
     }
 }
 
@@ -125,25 +71,29 @@ pub struct Node {
     /// Its id. All hard links to a file have the same id.
     pub id: NodeId,
     /// Its type.
-    pub kind: NodeKind,
+    pub file_type: FileType,
+    /// The number of a device, with the major one in the upper half; 0 for other types.
+    pub device: u32,
     /// The executable bit: a file can be executed, a directory searched.
     pub executable: bool,
-    /// The length of the data of a file or symbolic link in bytes; 0 for other kinds.
+    /// The length of the data of a file or symbolic link in bytes; 0 for other types.
     pub size: u32,
-    /// The offset of the data in the image in bytes; 0 for kinds without data.
+    /// The offset of the data in the image in bytes; 0 for types without data.
     pub data_offset: u64,
 }
 
 impl Node {
-    /// Validates a node from a header or the index, for an image of `image_size` accessible bytes.
+    /// Validates a node from a header or the index, for an image of `image_size` accessible bytes. `word` is its device number
+    /// if it is a device.
     pub(crate) fn new(
         id: NodeId,
         mode: u32,
-        kind: NodeKind,
+        file_type: FileType,
+        word: u32,
         (data_offset, size): (u32, u32),
         image_size: u32,
     ) -> Result<Self, Defect> {
-        let (data_offset, size) = if kind.has_data() {
+        let (data_offset, size) = if has_data(file_type) {
             (data_offset, size)
         } else {
             (0, 0)
@@ -152,12 +102,13 @@ impl Node {
         if data_end > image_size.into() {
             return Err(Defect::DataRange);
         }
-        if kind == NodeKind::Symlink && !(1..=MAX_TARGET_LEN).contains(&size) {
+        if file_type == FileType::Symlink && !(1..=MAX_TARGET_LEN).contains(&size) {
             return Err(Defect::TargetLen(size));
         }
         Ok(Self {
             id,
-            kind,
+            file_type,
+            device: device(file_type, word),
             executable: mode & EXECUTABLE != 0,
             size,
             data_offset: data_offset.into(),
@@ -166,7 +117,7 @@ impl Node {
 
     /// The permission bits that Linux shows: 0644 or 0755 for files and directories.
     pub fn permissions(&self) -> u16 {
-        self.kind.permissions(self.executable)
+        permissions(self.file_type, self.executable)
     }
 }
 

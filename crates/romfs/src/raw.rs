@@ -1,5 +1,6 @@
 //! The raw structures of an image: big-endian, unaligned, not validated.
 
+use verimount_tree::FileType;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, big_endian::U32};
 
 /// The first eight bytes of every romfs image.
@@ -17,17 +18,19 @@ pub(crate) const TYPE_MASK: u32 = 0x7;
 /// The mode bit of programs and searchable directories.
 pub(crate) const EXECUTABLE: u32 = 0x8;
 
-/// Values of the type bits.
-pub(crate) mod file_type {
-    pub(crate) const HARD_LINK: u32 = 0;
-    pub(crate) const DIRECTORY: u32 = 1;
-    pub(crate) const FILE: u32 = 2;
-    pub(crate) const SYMLINK: u32 = 3;
-    pub(crate) const BLOCK_DEVICE: u32 = 4;
-    pub(crate) const CHAR_DEVICE: u32 = 5;
-    pub(crate) const SOCKET: u32 = 6;
-    pub(crate) const FIFO: u32 = 7;
-}
+/// The type bits of a hard link.
+pub(crate) const HARD_LINK: u32 = 0;
+
+/// The type bits of everything else.
+pub(crate) const FILE_TYPES: [(u32, FileType); 7] = [
+    (1, FileType::Directory),
+    (2, FileType::RegularFile),
+    (3, FileType::Symlink),
+    (4, FileType::BlockDevice),
+    (5, FileType::CharDevice),
+    (6, FileType::Socket),
+    (7, FileType::Fifo),
+];
 
 /// The start of the superblock; the volume name follows.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

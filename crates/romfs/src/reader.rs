@@ -1,10 +1,10 @@
 use std::collections::HashSet;
 
 use verimount_source::{ReadAt, Scratch, Window};
-use verimount_tree::NodeId as TreeNodeId;
+use verimount_tree::{FileType, NodeId as TreeNodeId};
 
 use crate::{
-    Entries, Error, Limit, Node, NodeId, NodeKind,
+    Entries, Error, Limit, Node, NodeId,
     error::Defect,
     geometry::{ALIGNMENT, MAX_HEADER_LEN, MIN_HEADER_LEN, to_usize},
     header::Header,
@@ -135,7 +135,7 @@ impl<S: ReadAt> Romfs<S> {
         node: &Node,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Error> {
-        if node.kind != NodeKind::Symlink {
+        if node.file_type != FileType::Symlink {
             return Err(Error::NotASymlink(node.id));
         }
         let len = to_usize(node.size);
@@ -155,8 +155,8 @@ impl<S: ReadAt> Romfs<S> {
             let header = self.header(id)?;
             if let (b"..", Some(target)) = (&*header.name, header.link_target()) {
                 let parent = self.node(target?)?;
-                return match parent.kind {
-                    NodeKind::Directory => Ok(Some(parent)),
+                return match parent.file_type {
+                    FileType::Directory => Ok(Some(parent)),
                     _ => Err(Defect::Dot.at(id).into()),
                 };
             }
@@ -218,7 +218,7 @@ impl<S: ReadAt> Romfs<S> {
             return Ok(header.node(self.size())?);
         };
         let node = self.node(target?)?;
-        if node.kind == NodeKind::Directory {
+        if node.file_type == FileType::Directory {
             return Err(Defect::LinkToDirectory.at(node.id).into());
         }
         Ok(node)

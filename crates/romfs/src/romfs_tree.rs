@@ -10,7 +10,7 @@ use verimount_tree::{
 use verimount_verity::Checked;
 
 use crate::{
-    Entries, Error, MAX_NAME_LEN, Node, NodeId, NodeKind, Romfs, directories::Directories,
+    Entries, Error, MAX_NAME_LEN, Node, NodeId, Romfs, directories::Directories,
     geometry::MIN_HEADER_LEN,
 };
 
@@ -85,8 +85,8 @@ impl RomfsTree {
 
     fn entries(&self, directory: TreeNodeId) -> Result<Arc<Entries>, TreeError> {
         let node = self.node(directory)?;
-        match node.kind {
-            NodeKind::Directory => Ok(self.directories.get(&self.image, node.id)?),
+        match node.file_type {
+            FileType::Directory => Ok(self.directories.get(&self.image, node.id)?),
             _ => Err(TreeError::NotADirectory),
         }
     }
@@ -104,14 +104,10 @@ impl RomfsTree {
         let places = (from.get()..).skip(1).map_while(Cursor::new);
         for (entry, next) in entries.iter_from(position).zip(places) {
             let name = OsStr::from_bytes(entry.name);
-            let (node, file_type) = (
-                self.image.number(entry.node.id)?,
-                file_type(entry.node.kind),
-            );
             let listed = DirEntry {
                 name,
-                node,
-                file_type,
+                node: self.image.number(entry.node.id)?,
+                file_type: entry.node.file_type,
             };
             if visit(listed, next, &entry.node).is_break() {
                 break;
@@ -128,32 +124,11 @@ impl RomfsTree {
 
     fn attr_of(&self, node: &Node) -> Result<Attr, TreeError> {
         let permissions = Permissions::new(node.permissions().into());
-        let (file_type, number) = (file_type(node.kind), self.image.number(node.id)?);
+        let number = self.image.number(node.id)?;
         Ok(Attr {
-            rdev: device_number(node.kind),
-            ..Attr::new(number, file_type, permissions, node.size.into())
+            rdev: DeviceNumber::new(node.device >> 16, node.device & 0xffff),
+            ..Attr::new(number, node.file_type, permissions, node.size.into())
         })
-    }
-}
-
-fn file_type(kind: NodeKind) -> FileType {
-    match kind {
-        NodeKind::Directory => FileType::Directory,
-        NodeKind::File => FileType::RegularFile,
-        NodeKind::Symlink => FileType::Symlink,
-        NodeKind::BlockDevice { .. } => FileType::BlockDevice,
-        NodeKind::CharDevice { .. } => FileType::CharDevice,
-        NodeKind::Socket => FileType::Socket,
-        NodeKind::Fifo => FileType::Fifo,
-    }
-}
-
-fn device_number(kind: NodeKind) -> DeviceNumber {
-    match kind {
-        NodeKind::BlockDevice { major, minor } | NodeKind::CharDevice { major, minor } => {
-            DeviceNumber::new(major.into(), minor.into())
-        }
-        _ => DeviceNumber::NONE,
     }
 }
 
@@ -200,9 +175,9 @@ impl Tree for RomfsTree {
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], TreeError> {
         let node = self.node(node)?;
-        match node.kind {
-            NodeKind::File => {}
-            NodeKind::Directory => return Err(TreeError::IsADirectory),
+        match node.file_type {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(TreeError::IsADirectory),
             _ => return Err(TreeError::NoContent),
         }
         let len = part_inside(offset, len, node.size.into()).len();
@@ -240,9 +215,9 @@ impl Tree for RomfsTree {
                 Ok(found) => found,
                 Err(error) => return visit(Err(error)),
             };
-            let (kind, range) = match node.kind {
+            let (kind, range) = match node.file_type {
                 // The data is right behind the header and the name.
-                NodeKind::File | NodeKind::Symlink => {
+                FileType::RegularFile | FileType::Symlink => {
                     let end = node.data_offset.saturating_add(node.size.into());
                     (PlaceKind::Content, node.id.into()..end)
                 }

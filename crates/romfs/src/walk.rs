@@ -7,9 +7,9 @@ use std::{
 };
 
 use verimount_source::ReadAt;
-use verimount_tree::{Error as TreeError, Walk};
+use verimount_tree::{Error as TreeError, FileType, Walk};
 
-use crate::{Entries, Error, Limit, Node, NodeId, NodeKind, Romfs};
+use crate::{Entries, Error, Limit, Node, NodeId, Romfs};
 
 /// The maximum number of entries in the directories on one path, so that they take at most about
 /// 620 MB.
@@ -57,7 +57,7 @@ impl<S: ReadAt> Romfs<S> {
                 return Ok(());
             };
             visit(walk.path(), &node)?;
-            directory = Some(node.id).filter(|_| node.kind == NodeKind::Directory);
+            directory = Some(node.id).filter(|_| node.file_type == FileType::Directory);
         }
     }
 }

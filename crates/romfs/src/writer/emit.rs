@@ -11,7 +11,7 @@ use crate::{
     geometry::{MIN_HEADER_LEN, index_offset},
     header,
     header::mode_bits,
-    raw::file_type::HARD_LINK,
+    raw::HARD_LINK,
     superblock,
 };
 
@@ -59,7 +59,7 @@ fn emit_header<W: Write>(
     let mode = if is_link {
         HARD_LINK
     } else {
-        mode_bits(item.kind, item.executable)
+        mode_bits(item.file_type, item.executable)
     };
     let next = tree.header(entry.next_sibling());
     let (next, spec) = if is_link {
@@ -69,7 +69,7 @@ fn emit_header<W: Write>(
     } else if item.is_directory() {
         (next, here.body)
     } else {
-        (next, item.kind.device())
+        (next, item.device)
     };
     let size = if is_link { 0 } else { item.data_len };
     sink.add(&header::encode(

@@ -11,6 +11,7 @@ use crate::{
     Error,
     geometry::len_of,
     header::mode_bits,
+    node::has_data,
     raw::{INDEX_MAGIC, IndexDirectory, IndexEntry, IndexHeader},
 };
 
@@ -69,12 +70,12 @@ pub(super) fn emit<W: Write>(tree: &Tree, sink: &mut Sink<'_, W>) -> Result<(), 
 /// The record of an entry, whose name starts at `name` in the directory's names.
 fn record(tree: &Tree, entry: Entry<'_>, item: &Item, name: u32) -> IndexEntry {
     let target = tree.place(tree.target(entry));
-    let detail = if item.kind.has_data() {
+    let detail = if has_data(item.file_type) {
         target.body
     } else {
-        item.kind.device()
+        item.device
     };
-    let mode = mode_bits(item.kind, item.executable);
+    let mode = mode_bits(item.file_type, item.executable);
     IndexEntry {
         name: name.into(),
         header_and_mode: (target.header | mode).into(),

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use verimount_scan::{Entry, FileData, InodeKind, Loss, Losses};
-use verimount_tree::{AccessList, Permissions, Timestamp};
+use verimount_tree::{AccessList, FileType, Permissions, Timestamp};
 
 use super::tree::{Item, Tree};
-use crate::NodeKind;
+use crate::node;
 
 /// The losses of a tree.
 pub(super) fn losses(tree: &Tree) -> Losses {
@@ -81,12 +81,12 @@ fn permissions(
     without_list: Permissions,
     lost: &mut dyn FnMut(Loss, fmt::Arguments<'_>),
 ) {
-    if item.kind == NodeKind::Symlink {
+    if item.file_type == FileType::Symlink {
         return;
     }
     let mode = entry.inode().permissions.bits();
-    let stored = item.kind.permissions(item.executable);
-    let needed = needed(item.kind);
+    let stored = node::permissions(item.file_type, item.executable);
+    let needed = needed(item.file_type);
     let needed = (needed << 3) | needed;
     let change = |mode| format!("{mode:04o} becomes {stored:04o}");
     if mode & 0o7000 != 0 {
@@ -104,10 +104,10 @@ fn permissions(
 ///
 /// A user who can read a file can run a copy of it, so execute permission does not count. Write
 /// permission has no effect in an image. Device nodes are accessible only to root there.
-fn needed(kind: NodeKind) -> u16 {
-    match kind {
-        NodeKind::Directory => 5,
-        NodeKind::File | NodeKind::Socket | NodeKind::Fifo => 4,
-        NodeKind::Symlink | NodeKind::BlockDevice { .. } | NodeKind::CharDevice { .. } => 0,
+fn needed(file_type: FileType) -> u16 {
+    match file_type {
+        FileType::Directory => 5,
+        FileType::RegularFile | FileType::Socket | FileType::Fifo => 4,
+        FileType::Symlink | FileType::BlockDevice | FileType::CharDevice => 0,
     }
 }

@@ -1,13 +1,14 @@
 //! Assigns offsets in the image.
 
 use verimount_scan::{Entry, EntryId};
+use verimount_tree::FileType;
 
 use super::{
     Options, index, name_in_header,
     tree::{Item, Offsets, Tree},
 };
 use crate::{
-    Error, NodeKind, Unstorable,
+    Error, Unstorable,
     geometry::{ALIGNMENT, MIN_HEADER_LEN, header_len, index_offset},
 };
 
@@ -54,13 +55,13 @@ fn place(entry: Entry<'_>, item: &Item, start: u32, block: u64) -> Option<(Offse
         0
     };
     let mut body = u64::from(start).checked_add(header_len)?;
-    if item.kind == NodeKind::File && data_len >= block {
+    if item.file_type == FileType::RegularFile && data_len >= block {
         body = body.next_multiple_of(block);
     }
-    let body_len = match item.kind {
+    let body_len = match item.file_type {
         // The root's own header is its `.`, so only `..` follows.
-        NodeKind::Directory if entry.id() == EntryId::ROOT => MIN_HEADER_LEN.into(),
-        NodeKind::Directory => u64::from(MIN_HEADER_LEN).checked_mul(2)?,
+        FileType::Directory if entry.id() == EntryId::ROOT => MIN_HEADER_LEN.into(),
+        FileType::Directory => u64::from(MIN_HEADER_LEN).checked_mul(2)?,
         _ => data_len,
     };
     let end = body.checked_add(body_len)?;

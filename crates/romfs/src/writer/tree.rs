@@ -1,9 +1,10 @@
 //! A scanned tree, with what its image has of each entry.
 
 use verimount_scan::{Entry, Inode, InodeKind, SourceTree};
+use verimount_tree::FileType;
 
 use crate::{
-    Error, NodeKind, Unstorable, geometry::to_usize, index::MAX_DIRECTORIES, node::MAX_TARGET_LEN,
+    Error, Unstorable, geometry::to_usize, index::MAX_DIRECTORIES, node::MAX_TARGET_LEN,
     reader::MAX_DIRECTORY_ENTRIES, writer::MAX_NAME_LEN,
 };
 
@@ -18,7 +19,9 @@ pub(super) struct Tree {
 /// What the image has of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
-    pub(super) kind: NodeKind,
+    pub(super) file_type: FileType,
+    /// The number of a device as it is stored; 0 for other types.
+    pub(super) device: u32,
     pub(super) executable: bool,
     /// Bytes of data of its inode.
     pub(super) data_len: u32,
@@ -99,15 +102,17 @@ impl Item {
             return Err(Unstorable::NameTooLong(name.len()));
         }
         let inode = entry.inode();
-        let kind = kind(inode)?;
-        if kind == NodeKind::Directory && entry.children().nth(MAX_DIRECTORY_ENTRIES).is_some() {
+        let file_type = inode.kind.file_type();
+        if file_type == FileType::Directory && entry.children().nth(MAX_DIRECTORY_ENTRIES).is_some()
+        {
             return Err(Unstorable::DirectoryEntries);
         }
         Ok(Self {
-            kind,
-            executable: match kind {
-                NodeKind::Directory => true,
-                NodeKind::File => inode.permissions.bits() & 0o111 != 0,
+            file_type,
+            device: device(inode)?,
+            executable: match file_type {
+                FileType::Directory => true,
+                FileType::RegularFile => inode.permissions.bits() & 0o111 != 0,
                 _ => false,
             },
             data_len: data_len(inode)?,
@@ -116,32 +121,20 @@ impl Item {
     }
 
     pub(super) fn is_directory(&self) -> bool {
-        self.kind == NodeKind::Directory
+        self.file_type == FileType::Directory
     }
 }
 
-fn kind(inode: &Inode) -> Result<NodeKind, Unstorable> {
-    Ok(match &inode.kind {
-        InodeKind::Directory(_) => NodeKind::Directory,
-        InodeKind::File(_) => NodeKind::File,
-        InodeKind::Symlink(_) => NodeKind::Symlink,
-        InodeKind::Socket => NodeKind::Socket,
-        InodeKind::Fifo => NodeKind::Fifo,
-        InodeKind::BlockDevice(device) | InodeKind::CharDevice(device) => {
-            let (large_major, large_minor) = (device.major(), device.minor());
-            let numbers = (u16::try_from(large_major), u16::try_from(large_minor));
-            let (Ok(major), Ok(minor)) = numbers else {
-                return Err(Unstorable::DeviceNumber {
-                    major: large_major,
-                    minor: large_minor,
-                });
-            };
-            match inode.kind {
-                InodeKind::BlockDevice(_) => NodeKind::BlockDevice { major, minor },
-                _ => NodeKind::CharDevice { major, minor },
-            }
-        }
-    })
+/// The number of a device, with the major one in the upper half; 0 for anything else.
+fn device(inode: &Inode) -> Result<u32, Unstorable> {
+    let (InodeKind::BlockDevice(device) | InodeKind::CharDevice(device)) = &inode.kind else {
+        return Ok(0);
+    };
+    let (major, minor) = (device.major(), device.minor());
+    if major.max(minor) > u32::from(u16::MAX) {
+        return Err(Unstorable::DeviceNumber { major, minor });
+    }
+    Ok((major << 16) | minor)
 }
 
 /// Bytes of data of an inode.

@@ -1,8 +1,8 @@
 //! Images assembled header by header, each with one defect but valid checksums.
 
-use verimount_romfs::{Error, NodeId, NodeKind, Romfs};
+use verimount_romfs::{Error, NodeId, Romfs};
 use verimount_source::Scratch;
-use verimount_tree::{Error as TreeError, MAX_DEPTH};
+use verimount_tree::{Error as TreeError, FileType, MAX_DEPTH};
 
 use crate::model::in_image;
 
@@ -94,7 +94,8 @@ fn the_crafted_images_are_sound_but_for_what_they_test() {
     let romfs = Romfs::open(sound).unwrap();
     let entries = romfs.entries(romfs.root()).unwrap();
     let file = entries.get(0).unwrap();
-    assert_eq!((file.name, file.node.kind), (&b"file"[..], NodeKind::File));
+    let expected = (&b"file"[..], FileType::RegularFile);
+    assert_eq!((file.name, file.node.file_type), expected);
     assert_eq!(entries.find(b"file"), Some(file.node));
     assert_eq!(entries.find(b"fil"), None);
 }

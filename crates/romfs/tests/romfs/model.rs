@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use verimount_romfs::{BlockSize, Error, Node, NodeKind, Options, Romfs, VolumeName, plan};
+use verimount_romfs::{BlockSize, Error, FileType, Node, Options, Romfs, VolumeName, plan};
 use verimount_scan::{Options as ScanOptions, SourceTree, scan};
 use verimount_source::{ReadAt, Scratch};
 use verimount_testkit::{
@@ -21,10 +21,18 @@ pub(crate) fn in_image<S: ReadAt>(romfs: &Romfs<S>) -> Result<Tree, Error> {
     Ok(tree(nodes))
 }
 
+fn major(device: &Node) -> u16 {
+    (device.device >> 16) as u16
+}
+
+fn minor(device: &Node) -> u16 {
+    device.device as u16
+}
+
 fn what_in_image<S: ReadAt>(romfs: &Romfs<S>, node: &Node) -> Result<What, Error> {
-    Ok(match node.kind {
-        NodeKind::Directory => What::Directory,
-        NodeKind::File => {
+    Ok(match node.file_type {
+        FileType::Directory => What::Directory,
+        FileType::RegularFile => {
             let data = romfs.data(node)?;
             let mut contents = vec![0; usize::try_from(data.size()).unwrap()];
             data.read_exact_at(&mut contents, 0)?;
@@ -33,14 +41,14 @@ fn what_in_image<S: ReadAt>(romfs: &Romfs<S>, node: &Node) -> Result<What, Error
                 executable: node.executable,
             }
         }
-        NodeKind::Symlink => {
+        FileType::Symlink => {
             let mut scratch = Scratch::default();
             What::Symlink(romfs.symlink_target(node, &mut scratch)?.to_vec())
         }
-        NodeKind::BlockDevice { major, minor } => What::BlockDevice(major, minor),
-        NodeKind::CharDevice { major, minor } => What::CharDevice(major, minor),
-        NodeKind::Socket => What::Socket,
-        NodeKind::Fifo => What::Fifo,
+        FileType::BlockDevice => What::BlockDevice(major(node), minor(node)),
+        FileType::CharDevice => What::CharDevice(major(node), minor(node)),
+        FileType::Socket => What::Socket,
+        FileType::Fifo => What::Fifo,
     })
 }
 
