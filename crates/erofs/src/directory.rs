@@ -55,33 +55,16 @@ impl<'i> Directory<'i> {
     }
 
     /// Gives the entries from `position` on to `visit`, with the position behind each, until it breaks. A position is the
-    /// offset of an entry; `.` and `..` are left out.
+    /// offset of an entry; `.` and `..` are left out. Where blocks are left out, it gets the reasons.
+    ///
+    /// `last_name` is the one [in front](Self::last_name_before). As names are in order across calls, too, no entry comes twice.
     pub(crate) fn list(
         &self,
         position: u64,
-        mut visit: impl FnMut(&[u8], Found, u64) -> ControlFlow<()>,
-    ) -> Result<(), Error> {
-        let (first, mut from) = self.place_of(position);
-        let mut last_name = self.last_name_before(first, from)?;
-        for number in first..self.blocks {
-            let listed = self.list_block(number, from, &mut last_name, &mut visit)?;
-            if listed.is_break() {
-                break;
-            }
-            from = 0;
-        }
-        Ok(())
-    }
-
-    /// Gives the entries of a damaged directory from `position` on to `visit`, with the position behind each, until it
-    /// breaks. Where blocks are left out, it gets the reasons.
-    pub(crate) fn list_readable(
-        &self,
-        position: u64,
+        mut last_name: Vec<u8>,
         mut visit: impl FnMut(Result<(&[u8], Found, u64), Error>) -> ControlFlow<()>,
     ) {
         let (first, mut from) = self.place_of(position);
-        let mut last_name = self.last_name_before(first, from).unwrap_or_default();
         for number in first..self.blocks {
             let mut found = |name: &[u8], found, next| visit(Ok((name, found, next)));
             let listed = self.list_block(number, from, &mut last_name, &mut found);
@@ -126,8 +109,9 @@ impl<'i> Directory<'i> {
         (block, to_usize(entry))
     }
 
-    /// The name in front of an entry. As names are in order across calls, too, no entry comes twice.
-    fn last_name_before(&self, block: u64, index: usize) -> Result<Vec<u8>, Error> {
+    /// The name in front of the entry at a position; empty if there is none.
+    pub(crate) fn last_name_before(&self, position: u64) -> Result<Vec<u8>, Error> {
+        let (block, index) = self.place_of(position);
         if block >= self.blocks {
             return Ok(Vec::new());
         }

@@ -196,9 +196,11 @@ impl Tree for ErofsTree {
         add: &mut AddEntry<'_>,
     ) -> Result<(), TreeError> {
         let inode = self.directory(directory)?;
+        let directory = Directory::new(&self.image, &inode);
+        let before = directory.last_name_before(from.get())?;
         let mut failed = None;
-        let listed = Directory::new(&self.image, &inode).list(from.get(), |name, found, next| {
-            match self.listed(name, found, next) {
+        directory.list(from.get(), before, |found| {
+            match found.and_then(|(name, found, next)| self.listed(name, found, next)) {
                 Ok((entry, cursor)) => add(entry, cursor),
                 Err(error) => {
                     failed = Some(error);
@@ -206,8 +208,7 @@ impl Tree for ErofsTree {
                 }
             }
         });
-        failed.map_or(listed, Err)?;
-        Ok(())
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     fn list_readable(&self, directory: NodeId, from: Cursor, add: &mut AddReadable<'_>) {
@@ -219,7 +220,9 @@ impl Tree for ErofsTree {
                 return;
             }
         };
-        Directory::new(&self.image, &inode).list_readable(from.get(), |found| {
+        let directory = Directory::new(&self.image, &inode);
+        let before = directory.last_name_before(from.get()).unwrap_or_default();
+        directory.list(from.get(), before, |found| {
             let listed = found.and_then(|(name, found, next)| self.listed(name, found, next));
             add(listed.map_err(TreeError::from))
         });
