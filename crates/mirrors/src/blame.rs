@@ -55,25 +55,34 @@ impl Blame {
         (end, vec![0; self.places])
     }
 
+    /// The pieces of a range whose bytes have the same strikes, in order, and these, by place.
+    fn pieces(&mut self, range: &Range<u64>) -> Vec<(Range<u64>, Vec<u8>)> {
+        let mut pieces = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let (end, strikes) = self.at(&(at..range.end));
+            pieces.push((at..end, strikes));
+            at = end;
+        }
+        pieces
+    }
+
     /// Counts a strike of a place. Returns whether there are too many ranges; all are forgotten then.
     pub(crate) fn strike(&mut self, range: &Range<u64>, place: usize) -> bool {
         self.split(range.start);
         self.split(range.end);
-        let mut at = range.start;
-        while at < range.end {
-            let (end, mut strikes) = self.at(&(at..range.end));
+        for (piece, mut strikes) in self.pieces(range) {
             // One that counted as wrong already does not make the strikes of others count for longer.
-            let known = self.ranges.get(&at);
+            let known = self.ranges.get(&piece.start);
             let known = known.filter(|_| strikes[place] >= STRIKES);
             let since = known.map_or_else(Instant::now, |known| known.since);
             strikes[place] = strikes[place].saturating_add(1);
             let blamed = Blamed {
-                end,
+                end: piece.end,
                 strikes,
                 since,
             };
-            self.ranges.insert(at, blamed);
-            at = end;
+            self.ranges.insert(piece.start, blamed);
         }
         let are_many = self.ranges.len() > MAX_RANGES;
         if are_many {
@@ -92,14 +101,11 @@ impl Blame {
         seen: u8,
     ) -> (bool, bool) {
         let (mut is_any, mut are_many) = (false, false);
-        let mut at = range.start;
-        while at < range.end {
-            let (end, strikes) = self.at(&(at..range.end));
+        for (piece, strikes) in self.pieces(range) {
             if strikes[place] == seen {
                 is_any = true;
-                are_many |= self.strike(&(at..end), place);
+                are_many |= self.strike(&piece, place);
             }
-            at = end;
         }
         (is_any, are_many)
     }
@@ -122,29 +128,15 @@ impl Blame {
 
     /// The parts of a range that count against a place, in order.
     pub(crate) fn against(&mut self, range: &Range<u64>, place: usize) -> Vec<Range<u64>> {
-        let mut found = Vec::new();
-        let mut at = range.start;
-        while at < range.end {
-            let (end, strikes) = self.at(&(at..range.end));
-            if strikes[place] > 0 {
-                found.push(at..end);
-            }
-            at = end;
-        }
-        found
+        let pieces = self.pieces(range).into_iter();
+        let against = pieces.filter(|(_, strikes)| strikes[place] > 0);
+        against.map(|(piece, _)| piece).collect()
     }
 
     /// Whether for each byte of a range there is a place that may have it right.
     pub(crate) fn has_hope(&mut self, range: &Range<u64>) -> bool {
-        let mut at = range.start;
-        while at < range.end {
-            let (end, strikes) = self.at(&(at..range.end));
-            if strikes.iter().all(|strikes| *strikes >= STRIKES) {
-                return false;
-            }
-            at = end;
-        }
-        true
+        let mut pieces = self.pieces(range).into_iter();
+        pieces.all(|(_, strikes)| strikes.iter().any(|strikes| *strikes < STRIKES))
     }
 
     /// Makes no range extend over `at`.

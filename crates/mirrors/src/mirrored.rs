@@ -310,26 +310,25 @@ fn without(range: &Range<u64>, unread: &[Unread]) -> Vec<Range<u64>> {
 impl Shared {
     /// Counts a strike; whether there are too many.
     fn blame(&self, range: &Range<u64>, place: usize) -> bool {
-        let mut blame = self.blame.lock();
-        let are_many = blame.strike(range, place);
-        self.is_any_blamed.store(!blame.is_empty(), Release);
-        are_many
+        self.change(|blame| blame.strike(range, place))
     }
 
     /// Counts a strike of a place that had `seen` of them when it was asked. Returns whether any was counted, and
     /// whether there are too many.
     fn blame_once(&self, range: &Range<u64>, place: usize, seen: u8) -> (bool, bool) {
-        let mut blame = self.blame.lock();
-        let counted = blame.strike_once(range, place, seen);
-        self.is_any_blamed.store(!blame.is_empty(), Release);
-        counted
+        self.change(|blame| blame.strike_once(range, place, seen))
     }
 
     /// A place has a range right now.
     pub(crate) fn pardon(&self, range: &Range<u64>, place: usize) {
+        self.change(|blame| blame.clear(range, place));
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Blame) -> T) -> T {
         let mut blame = self.blame.lock();
-        blame.clear(range, place);
+        let changed = change(&mut blame);
         self.is_any_blamed.store(!blame.is_empty(), Release);
+        changed
     }
 
     /// Whether nothing can be replaced in the copy at a place.
