@@ -60,10 +60,9 @@ fn read_contents(image: &Romfs<&[u8]>) {
             path.components()
                 .all(|part| matches!(part, Component::Normal(_)))
         );
-        let data = image.data(node)?;
-        assert_eq!(data.size(), u64::from(node.size));
-        let beginning = data.size().min(4096) as usize;
-        data.read_borrowed(&mut scratch, 0, beginning)?;
+        let beginning = node.size.min(4096) as usize;
+        let source = image.source();
+        source.read_borrowed(&mut scratch, node.data_offset, beginning)?;
         if node.file_type == FileType::Symlink {
             let target = image.symlink_target(node, &mut scratch)?;
             assert!(!target.is_empty() && !target.contains(&0));

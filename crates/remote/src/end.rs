@@ -68,7 +68,7 @@ mod tests {
     use verimount_testkit::{HttpEnd, HttpServer, noise};
 
     use super::*;
-    use crate::{RemoteFile, Session, client::Target};
+    use crate::{Session, client::Target};
 
     fn url(server: &HttpServer) -> crate::RemoteUrl {
         server.url("/file").parse().unwrap()
@@ -146,7 +146,7 @@ mod tests {
         });
         let (sender, opened) = mpsc::channel();
         let url = url(&server);
-        thread::spawn(move || sender.send(RemoteFile::open(&url).is_ok()));
+        thread::spawn(move || sender.send(Session::default().open(&url).is_ok()));
         let patience = std::time::Duration::from_secs(60);
         assert_eq!(opened.recv_timeout(patience), Ok(true));
     }

@@ -12,10 +12,10 @@
 //! wait for is bounded.
 //!
 //! ```no_run
-//! use verimount_remote::RemoteFile;
+//! use verimount_remote::Session;
 //! use verimount_source::{Ask, Fetch};
 //!
-//! let file = RemoteFile::open(&"https://example.org/app.img".parse()?)?;
+//! let file = Session::default().open(&"https://example.org/app.img".parse()?)?;
 //! let mut buf = [0; 4096];
 //! file.fetch(&mut buf, 0, Ask::default())?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())

@@ -3,7 +3,7 @@ use std::{io, ops::Range, sync::Arc};
 use verimount_source::{Ask, Fetch, Given, Hint, ReadError, check_range, granules};
 
 use crate::{
-    Error, RemoteUrl, Session,
+    Error, Session,
     client::{Client, Target},
     end::End,
     fetch,
@@ -24,14 +24,6 @@ use crate::{
 pub struct RemoteFile(Arc<Pool>);
 
 impl RemoteFile {
-    /// Opens a file in a session of its own.
-    ///
-    /// # Errors
-    /// As [`Session::open`].
-    pub fn open(url: &RemoteUrl) -> Result<Self, Error> {
-        Session::default().open(url)
-    }
-
     pub(crate) fn open_in(session: &Session, target: Target) -> Result<Self, Error> {
         let client = Arc::new(Client::new(session, target)?);
         let end = End::ask(&client);

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use verimount_source::{ReadAt, Scratch, Window};
+use verimount_source::{ReadAt, Scratch};
 use verimount_tree::{FileType, NodeId as TreeNodeId};
 
 use crate::{
@@ -113,16 +113,6 @@ impl<S: ReadAt> Romfs<S> {
             Some(index) => index.entries(&self.source, directory, most),
             None => self.chain(directory, most),
         }
-    }
-
-    /// The data of a file, or the target of a symbolic link, as a source. It is empty for other
-    /// nodes.
-    ///
-    /// # Errors
-    /// [`Error::Source`] for a node of a different, larger image.
-    pub fn data(&self, node: &Node) -> Result<Window<&S>, Error> {
-        let size = u64::from(node.size);
-        Ok(Window::new(&self.source, node.data_offset, size)?)
     }
 
     /// Reads the target of a symbolic link: 1 to 4095 bytes without NUL. May use `scratch` as the

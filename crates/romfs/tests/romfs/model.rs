@@ -33,9 +33,10 @@ fn what_in_image<S: ReadAt>(romfs: &Romfs<S>, node: &Node) -> Result<What, Error
     Ok(match node.file_type {
         FileType::Directory => What::Directory,
         FileType::RegularFile => {
-            let data = romfs.data(node)?;
-            let mut contents = vec![0; usize::try_from(data.size()).unwrap()];
-            data.read_exact_at(&mut contents, 0)?;
+            let mut contents = vec![0; usize::try_from(node.size).unwrap()];
+            romfs
+                .source()
+                .read_exact_at(&mut contents, node.data_offset)?;
             What::File {
                 contents,
                 executable: node.executable,
