@@ -7,6 +7,7 @@ use std::{
 };
 
 use syn::{Item, UseTree, Visibility};
+use verimount_names::printable;
 
 /// The modules from those that know least to the one that opens. Only those of one line may know each other. So nothing that is
 /// read knows a place: `at_need` gets what opens it from `lazy`.
@@ -68,7 +69,7 @@ fn no_module_knows_one_above_it() {
             assert!(
                 rank(other) <= rank(module),
                 "{}: {module} is below {other}, and knows it",
-                file.display()
+                printable(&file)
             );
         }
     }
