@@ -70,7 +70,7 @@ impl Location {
     }
 
     /// The digest that it names its content by.
-    pub fn named_digest(&self) -> Option<String> {
+    pub(crate) fn named_digest(&self) -> Option<String> {
         match &self.0 {
             Kind::Far(far) => far.named_digest(),
             _ => None,
