@@ -43,12 +43,13 @@ pub(crate) fn open_accepted(
 /// What was opened, unless it is an image that tells that its end is missing.
 fn whole(opened: Result<Opened, Error>, options: &Options) -> Result<Opened, Error> {
     let opened = opened.map_err(|error| missing_seal(error, options))?;
-    // Of all that content is verified by, only a file digest covers its size.
+    // Of all that content is verified by, only a file digest covers its size. Without one, the image itself must tell
+    // that its end is missing.
     let covers_size = matches!(opened.identity(), Some(Identity::FileDigest(_)));
-    match image_format::truncation(&opened.source) {
-        Some(error) if !covers_size => Err(ContentFault::image(&opened.location, error)),
-        _ => Ok(opened),
+    if !covers_size && let Some(error) = image_format::truncation(&opened.source) {
+        return Err(ContentFault::image(&opened.location, error));
     }
+    Ok(opened)
 }
 
 /// An error of opening. An image stores its size at its beginning, so truncation can be told from a missing seal.
