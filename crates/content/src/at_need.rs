@@ -45,27 +45,11 @@ pub(crate) struct NotOpened {
 }
 
 impl AtNeed {
-    /// Files that are opened later.
-    pub(crate) fn closed(
+    /// Files that are `opening`, and are opened by `open` when something of them is read and they are not, or not any longer.
+    pub(crate) fn new(
         is_slow: bool,
-        open: impl Fn(&Range<u64>) -> Result<Files, NotOpened> + Send + Sync + 'static,
-    ) -> Arc<Self> {
-        Self::new(is_slow, open, Opening::closed())
-    }
-
-    /// Files that are open, and are opened again if they are replaced.
-    pub(crate) fn open(
-        files: Files,
-        is_slow: bool,
-        open: impl Fn(&Range<u64>) -> Result<Files, NotOpened> + Send + Sync + 'static,
-    ) -> Arc<Self> {
-        Self::new(is_slow, open, Opening::open(files))
-    }
-
-    fn new(
-        is_slow: bool,
-        open: impl Fn(&Range<u64>) -> Result<Files, NotOpened> + Send + Sync + 'static,
         opening: Arc<Opening<Files>>,
+        open: impl Fn(&Range<u64>) -> Result<Files, NotOpened> + Send + Sync + 'static,
     ) -> Arc<Self> {
         Arc::new(Self {
             open: Box::new(open),
@@ -206,7 +190,7 @@ mod tests {
         for is_lasting in [false, true] {
             let tried = Arc::new(AtomicUsize::new(0));
             let counter = tried.clone();
-            let files = AtNeed::closed(false, move |_| {
+            let files = AtNeed::new(false, Opening::closed(), move |_| {
                 counter.fetch_add(1, SeqCst);
                 Err(NotOpened {
                     reason: io::ErrorKind::NotFound.into(),

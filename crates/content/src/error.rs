@@ -35,7 +35,7 @@ impl Error {
 
     /// What it means.
     pub fn kind(&self) -> ErrorKind {
-        ErrorKind::of(&self.0.fault)
+        self.0.fault.kind()
     }
 
     /// Which file or directory it is about, if it is about one.

@@ -100,29 +100,32 @@ impl ErrorKind {
             Self::Cancelled => Errno::CANCELED,
         }
     }
+}
 
-    pub(crate) fn of(fault: &Fault) -> Self {
-        match fault {
-            Fault::Io(error) => error.into(),
-            Fault::Read(error) => error.into(),
-            Fault::Seal(error) => error.into(),
-            Fault::Image(error) => of_tree(error),
-            Fault::Layers(LayersError::ManyLayers(_)) => Self::Unsupported,
-            Fault::Layers(_) | Fault::SizeChanged { .. } => Self::Corrupt,
-            Fault::NotNamed | Fault::Unverified => Self::NotTrusted,
-            Fault::IsHashArea => Self::NeedsRootHash,
-            Fault::WrongSuperblock | Fault::NamedOtherwise { .. } | Fault::DataBlocks { .. } => {
-                Self::WrongContent
+impl Fault {
+    /// What it means.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io(error) => error.into(),
+            Self::Read(error) => error.into(),
+            Self::Seal(error) => error.into(),
+            Self::Image(error) => of_tree(error),
+            Self::Layers(LayersError::ManyLayers(_)) => ErrorKind::Unsupported,
+            Self::Layers(_) | Self::SizeChanged { .. } => ErrorKind::Corrupt,
+            Self::NotNamed | Self::Unverified => ErrorKind::NotTrusted,
+            Self::IsHashArea => ErrorKind::NeedsRootHash,
+            Self::WrongSuperblock | Self::NamedOtherwise { .. } | Self::DataBlocks { .. } => {
+                ErrorKind::WrongContent
             }
-            Fault::NotSealed { .. } => Self::NotSealed,
-            Fault::NotASeal | Fault::NotALayerNote(_) => Self::WrongFormat,
-            Fault::NoHashArea => Self::NoHashArea,
-            Fault::Cancelled => Self::Cancelled,
-            Fault::PinsOfTwoSeals
-            | Fault::PinnedAndNot
-            | Fault::TooManyMirrors { .. }
-            | Fault::Location(_) => Self::InvalidInput,
-            Fault::Other(fault) => fault.kind(),
+            Self::NotSealed { .. } => ErrorKind::NotSealed,
+            Self::NotASeal | Self::NotALayerNote(_) => ErrorKind::WrongFormat,
+            Self::NoHashArea => ErrorKind::NoHashArea,
+            Self::Cancelled => ErrorKind::Cancelled,
+            Self::PinsOfTwoSeals
+            | Self::PinnedAndNot
+            | Self::TooManyMirrors { .. }
+            | Self::Location(_) => ErrorKind::InvalidInput,
+            Self::Other(fault) => fault.kind(),
         }
     }
 }

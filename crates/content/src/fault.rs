@@ -153,11 +153,6 @@ impl Fault {
         Self::Image(reason).at(at)
     }
 
-    /// What it means.
-    pub fn kind(&self) -> ErrorKind {
-        ErrorKind::of(self)
-    }
-
     /// What failed.
     pub fn of(error: &Error) -> &Self {
         error.fault()

@@ -13,31 +13,41 @@ use crate::{
     far::replaced,
     fault::Fault,
     history::other_release,
+    opening::Opening,
     place::Place,
 };
 
 /// `seal`, whose data and tree are opened at `place` when something of them is first read. There may be another seal by then.
-pub(crate) fn closed(place: Arc<Place>, accepted: Accepted, seal: Seal) -> Seal {
-    let known = seal.clone();
-    let files = AtNeed::closed(place.is_slow(), move |range| {
-        find(&place, &accepted, &known, range)
-    });
-    read_from(&files, seal)
+pub(crate) fn closed(place: Arc<Place>, accepted: Accepted, seal: &Seal) -> Seal {
+    reading(place, accepted, seal, Opening::closed())
 }
 
 /// `seal`, whose data and tree were opened at `place`.
-pub(crate) fn open(place: Arc<Place>, accepted: Accepted, seal: Seal) -> Seal {
+pub(crate) fn open(place: Arc<Place>, accepted: Accepted, seal: &Seal) -> Seal {
+    reading(place, accepted, seal, Opening::open(files_of(seal)))
+}
+
+fn reading(
+    place: Arc<Place>,
+    accepted: Accepted,
+    seal: &Seal,
+    opening: Arc<Opening<Files>>,
+) -> Seal {
     let known = seal.clone();
-    let files = AtNeed::open(files_of(&seal), place.is_slow(), move |range| {
+    let files = AtNeed::new(place.is_slow(), opening, move |range| {
         find(&place, &accepted, &known, range)
     });
-    read_from(&files, seal)
+    let geometry = seal.geometry();
+    seal.clone().with_sources(
+        files.file(0, geometry.data_size()),
+        files.file(1, geometry.tree_size()),
+    )
 }
 
 /// The copy of a file at a place, which `open` opens there when something of it is first read, and which must have this size in
 /// bytes.
 pub fn file_copy(place: Arc<Place>, open: OpenFile, size: u64) -> Arc<dyn Fetch> {
-    let files = AtNeed::closed(place.is_slow(), move |_| {
+    let files = AtNeed::new(place.is_slow(), Opening::closed(), move |_| {
         let file = open(&place).map_err(|error| not_opened(&place, error))?;
         if file.length() == size {
             return Ok(vec![file]);
@@ -59,11 +69,6 @@ fn files_of(seal: &Seal) -> Files {
         seal.data_unverified().clone(),
         seal.tree_unverified().clone(),
     ]
-}
-
-fn read_from(files: &Arc<AtNeed>, seal: Seal) -> Seal {
-    let (data_size, tree_size) = (seal.geometry().data_size(), seal.geometry().tree_size());
-    seal.with_sources(files.file(0, data_size), files.file(1, tree_size))
 }
 
 /// Finds the content of the seal `known`, of which `range` of the data is wanted.
@@ -165,7 +170,7 @@ mod tests {
             0..3 => right.only_status(404),
             _ => right,
         });
-        let seal = closed(place(&server).into(), accepted, seal);
+        let seal = closed(place(&server).into(), accepted, &seal);
         (0..3).for_each(|_| fails(&**seal.data_unverified()));
         let mut buf = [0; 10];
         let fetched = seal.data_unverified().fetch(&mut buf, 0, Ask::default());
@@ -181,7 +186,7 @@ mod tests {
         let path = folder.path().join("mirror");
         fs::write(&path, file).unwrap();
         let place = Place::new(path.as_path().into(), &Options::default());
-        let seal = closed(place.into(), accepted, seal);
+        let seal = closed(place.into(), accepted, &seal);
         let mut buf = [0; 10];
         let now = Ask::within(Some(Duration::ZERO));
         seal.data_unverified().fetch(&mut buf, 0, now).unwrap();
@@ -195,7 +200,7 @@ mod tests {
         let path = folder.path().join("mirror");
         let closed = || {
             let place = Place::new(path.as_path().into(), &Options::default());
-            closed(place.into(), accepted.clone(), seal.clone())
+            closed(place.into(), accepted.clone(), &seal)
         };
         let content = closed();
         fails(&**content.data_unverified());

@@ -62,6 +62,11 @@ struct Found {
 }
 
 impl MirroredContent {
+    /// The place that is asked first.
+    pub fn first_place(&self) -> &Place {
+        &self.first_place
+    }
+
     /// A reader of the first place alone, and whether only the end of its seal was damaged, and was repaired.
     ///
     /// # Errors
@@ -133,13 +138,13 @@ pub(crate) fn open_places(
     let accepted = accepted.only(&found.seal);
     let copies = places.iter().enumerate().map(|(number, place)| {
         let is_kept = !keeps_all && place.is_slow();
-        let (place, accepted, seal) = (place.clone(), accepted.clone(), found.seal.clone());
+        let (place, accepted) = (place.clone(), accepted.clone());
         let seal = if found.place != Some(number) {
-            lazy::closed(place, accepted, seal)
+            lazy::closed(place, accepted, &found.seal)
         } else if is_read_on {
-            lazy::open(place, accepted, seal)
+            lazy::open(place, accepted, &found.seal)
         } else {
-            seal
+            found.seal.clone()
         };
         if is_kept {
             // Nothing is taken from other content: finding it takes reads of the tree, which would not fail as soon as those of

@@ -42,7 +42,11 @@ pub(crate) fn open_accepted(
 
 /// What was opened, unless it is an image that tells that its end is missing.
 fn whole(opened: Result<Opened, Error>, options: &Options) -> Result<Opened, Error> {
-    let opened = opened.map_err(|error| missing_seal(error, options))?;
+    // It may have been at a mirror.
+    let opened = opened.map_err(|error| match error.location().cloned() {
+        Some(at) => cut_off(error, &Place::new(at, options)),
+        None => error,
+    })?;
     // Of all that content is verified by, only a file digest covers its size. Without one, the image itself must tell
     // that its end is missing.
     let covers_size = matches!(opened.identity(), Some(Identity::FileDigest(_)));
@@ -52,15 +56,17 @@ fn whole(opened: Result<Opened, Error>, options: &Options) -> Result<Opened, Err
     Ok(opened)
 }
 
-/// An error of opening. An image stores its size at its beginning, so truncation can be told from a missing seal.
-pub(crate) fn missing_seal(error: Error, options: &Options) -> Error {
-    let at = match (ContentFault::of(&error), error.location()) {
-        (ContentFault::NotSealed { .. }, Some(at)) => at.clone(),
-        _ => return error,
-    };
-    let Ok((source, _)) = Place::new(at.clone(), options).content() else {
+/// An error of opening what is at `place`. An image stores its size at its beginning, so that what is cut off can be told from what
+/// has no seal.
+pub(crate) fn cut_off(error: Error, place: &Place) -> Error {
+    if !matches!(ContentFault::of(&error), ContentFault::NotSealed { .. }) {
+        return error;
+    }
+    let Ok((source, _)) = place.content() else {
         return error;
     };
     let truncation = image_format::truncation(&Unchecked(&*source));
-    truncation.map_or(error, |truncation| ContentFault::image(at, truncation))
+    truncation.map_or(error, |reason| {
+        ContentFault::image(place.location(), reason)
+    })
 }

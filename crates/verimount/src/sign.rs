@@ -13,7 +13,7 @@ use verimount_verity::{
 };
 
 use crate::{
-    Error, Location, OpenOptions, fault::ContentFault, open::missing_seal, output_file::OutputFile,
+    Error, Location, OpenOptions, fault::ContentFault, open::cut_off, output_file::OutputFile,
     seal::open_to_change,
 };
 
@@ -39,7 +39,7 @@ impl SealedFile {
         let (source, _) = place.content()?;
         Ok(Self {
             path: path.to_owned(),
-            sealed: find_seal(&place, source).map_err(|error| missing_seal(error, options))?,
+            sealed: find_seal(&place, source).map_err(|error| cut_off(error, &place))?,
             sidecar: options.sidecar.clone().or(location.sidecar()),
         })
     }

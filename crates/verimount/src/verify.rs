@@ -14,6 +14,7 @@ use crate::{
     fault::ContentFault,
     image_format::{check, open_damaged},
     model::verify_model,
+    open::cut_off,
     processors::all_processors,
     progress::{UNKNOWN, Watch, Watcher, step, watched},
 };
@@ -152,7 +153,11 @@ pub(crate) fn verify_watched(content: &Content, watch: &mut Watch<'_>) -> Result
     let reader = content.opened.reader.as_ref();
     let reader = reader.ok_or_else(|| ContentFault::Unverified.at(at))?;
     let alone = content.opened.mirrored.as_ref();
-    let alone = alone.map(|mirrored| mirrored.first_alone(at)).transpose()?;
+    let alone = alone.map(|mirrored| {
+        let alone = mirrored.first_alone(at);
+        alone.map_err(|error| cut_off(error, mirrored.first_place()))
+    });
+    let alone = alone.transpose()?;
     // What others have right is bad here nevertheless.
     let (reader, had_bad_end) = match &alone {
         Some((alone, had_bad_end)) => (alone, *had_bad_end),

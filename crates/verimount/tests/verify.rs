@@ -395,3 +395,21 @@ fn what_can_be_reached_again_counts_as_nothing_repaired() {
     assert!(report.is_good());
     assert_eq!(report.repaired, None);
 }
+
+#[test]
+fn an_image_that_is_cut_off_is_told_from_one_without_a_seal() {
+    let world = World::new();
+    let tree = world.path("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("file"), noise(100_000, 1)).unwrap();
+    let (good, cut) = (world.path("good"), world.path("cut"));
+    let made = build(&tree, &good, &BuildOptions::new()).unwrap();
+    fs::write(&cut, &fs::read(&good).unwrap()[..50_000]).unwrap();
+    let options = OpenOptions::new().digest(made.digest.unwrap());
+    let alone = Content::open(&cut, &options).unwrap_err();
+    let mirrored = Content::open(&cut, &options.mirror(&good)).unwrap();
+    let first = mirrored.verify(&VerifyOptions::new()).unwrap_err();
+    for error in [alone, first] {
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    }
+}

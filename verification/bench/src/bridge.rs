@@ -19,13 +19,14 @@ use self::subjects::{Subject, possible};
 use crate::{lab::Lab, report::Report, tree::Tree};
 
 pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
-    // Beside an older program of ours, the source alone shows how much the machine varies.
-    let peers: &[_] = if lab.has_older_program() {
-        &[]
+    let peers = if lab.has_older_program() {
+        let reason =
+            "between two of our programs, the source alone shows how much the machine varies";
+        report.leave_out("mirrors of other projects", reason);
+        Vec::new()
     } else {
-        &Subject::PEERS
+        possible(lab, report, &Subject::PEERS)?
     };
-    let peers = possible(lab, report, peers)?;
     let bridges = [Subject::OURS, Subject::RELAY, Subject::EXCLUSIVE];
     round_trips::run(lab, report, &[&bridges[..], &peers].concat())?;
 
