@@ -18,7 +18,8 @@ const MAX_HINT: usize = 256;
 pub struct Cached {
     source: Arc<dyn Fetch>,
     object: Object,
-    refreshes: AtomicBool,
+    /// Whether something wrong is kept that could not be dropped.
+    is_wrong: AtomicBool,
     /// What no process may remove as long as this is read.
     _held: Vec<Object>,
 }
@@ -29,7 +30,7 @@ impl Cached {
         Self {
             source,
             object,
-            refreshes: AtomicBool::new(false),
+            is_wrong: AtomicBool::new(false),
             _held: Vec::new(),
         }
     }
@@ -41,15 +42,6 @@ impl Cached {
             _held: objects,
             ..self
         }
-    }
-
-    /// Whether everything is read from the source, to replace what is kept.
-    pub fn set_refreshing(&self, refreshes: bool) {
-        self.refreshes.store(refreshes, Relaxed);
-    }
-
-    fn is_kept(&self, granule: u64) -> bool {
-        !self.refreshes.load(Relaxed) && self.object.is_known(granule)
     }
 
     /// Reads bytes from the source, and keeps the granules that they are in.
@@ -114,14 +106,16 @@ impl Fetch for Cached {
         check_range(offset, buf.len(), self.length())?;
         let end = offset + buf.len() as u64;
         self.object.look_up(granules(&(offset..end)));
+        let reads_kept = !ask.past_caches && !self.is_wrong.load(Relaxed);
+        let is_read_here = |granule| reads_kept && self.object.is_known(granule);
         let mut given = Given::default();
         let (mut at, mut rest) = (offset, buf);
         while at < end {
             // The longest run of granules all of which are kept, or none.
             let all = granules(&(at..end));
-            let is_kept = self.is_kept(all.start);
+            let is_kept = is_read_here(all.start);
             let mut others = all.start + 1..all.end;
-            let other = others.find(|granule| self.is_kept(*granule) != is_kept);
+            let other = others.find(|granule| is_read_here(*granule) != is_kept);
             let until = other.map_or(end, |granule| granule * GRANULE);
             debug_assert!(at < until, "each step goes on");
             let (now, later) = rest.split_at_mut((until - at) as usize);
@@ -158,7 +152,7 @@ impl Fetch for Cached {
         let range = range.start.min(end)..end;
         if !self.object.reject(range.clone()) {
             // In a cache that cannot be written, what is wrong stays.
-            self.set_refreshing(true);
+            self.is_wrong.store(true, Relaxed);
         }
         // What was kept here, and those of the source.
         self.source.distrust(range, given).saturating_add(1)

@@ -200,9 +200,21 @@ impl Mirrored {
         }
     }
 
-    /// Reads from a place.
+    /// Reads from a place. One that was wrong has its wrong bytes in a cache, perhaps, out of which others would give them.
     fn read_at(&self, place: usize, buf: &mut [u8], offset: u64) -> Result<(), ReadError> {
-        self.mirrors.places()[place].read(&self.shared.copies[place], buf, offset)
+        let past_caches = self.is_far_blamed(&(offset..offset + buf.len() as u64));
+        self.mirrors.places()[place].read(&self.shared.copies[place], buf, offset, past_caches)
+    }
+
+    /// Whether any of a range counts against a place that a cache may stand for.
+    fn is_far_blamed(&self, range: &Range<u64>) -> bool {
+        if !self.shared.is_any_blamed.load(Acquire) {
+            return false;
+        }
+        let mut blame = self.shared.blame.lock();
+        let places = self.mirrors.places().iter().enumerate();
+        let mut far = places.filter(|(_, place)| !place.is_near());
+        far.any(|(place, _)| !blame.against(range, place).is_empty())
     }
 
     /// Reads a range at a near place where it could not be read as a whole, in halves, and these in halves. Returns what

@@ -142,7 +142,12 @@ impl Place {
         let Some((copy, offset)) = self.probe(copy) else {
             return self.is_well();
         };
-        match copy.fetch(&mut [0], offset, Ask::within(Some(Duration::ZERO))) {
+        // What others gave proves nothing.
+        let ask = Ask {
+            past_caches: true,
+            ..Ask::within(Some(Duration::ZERO))
+        };
+        match copy.fetch(&mut [0], offset, ask) {
             Ok(_) => self.has_answered(),
             // It is looked at again soon.
             Err(error) if is_late(&error) => {}
@@ -164,7 +169,7 @@ impl Place {
         Some(rest.probe.clone().unwrap_or_else(|| (copy.clone(), 0)))
     }
 
-    /// Reads from it.
+    /// Reads from it, past what a cache has of it or not.
     ///
     /// # Errors
     /// Those of the source, which count against the place.
@@ -173,13 +178,16 @@ impl Place {
         copy: &Arc<dyn Fetch>,
         buf: &mut [u8],
         offset: u64,
+        past_caches: bool,
     ) -> Result<(), ReadError> {
         self.asked.fetch_add(1, Relaxed);
         let patience = self.health.lock().patience;
+        let ask = Ask {
+            past_caches,
+            ..Ask::within(Some(patience))
+        };
         // It has no places of its own that would have to be told apart.
-        let read = copy
-            .fetch(buf, offset, Ask::within(Some(patience)))
-            .map(drop);
+        let read = copy.fetch(buf, offset, ask).map(drop);
         match &read {
             Ok(()) => self.has_answered(),
             Err(error) => {

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use verimount_cache::{Cache, Cached, Key, Part};
 use verimount_mirrors::{MirrorStats, Mirrored, Mirrors, PlaceKind};
 use verimount_source::{Ask, Fetch, Given, Hint, ReadError, stream_in_pieces};
 use verimount_sync::Mutex;
@@ -181,6 +182,27 @@ fn what_is_wrong_everywhere_fails_after_as_many_reads_as_there_may_be() {
     assert!(matches!(read(&source, 3_000..4_000), Err(None)));
     assert_eq!(asked(), 7);
     read(&source, 4_000..5_000).unwrap();
+}
+
+/// Far places of the same content share what a cache keeps of it, in granules that are larger than what is verified at once.
+#[test]
+fn what_one_place_gave_wrong_is_not_taken_for_what_others_give() {
+    let copies = [Copy::new(), Copy::new()];
+    copies[0].damage(5_000..5_001);
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path(), None).unwrap();
+    let object = cache.object(&Key::new("sha256-1").unwrap(), Part::Data, SIZE as u64);
+    let object = object.unwrap();
+    let cached = copies
+        .iter()
+        .map(|copy| -> Arc<dyn Fetch> { Arc::new(Cached::new(copy.clone(), object.clone())) });
+    let mirrors = Mirrors::new(["a", "b"].map(|name| (name, PlaceKind::Far)), TIMEOUT);
+    let source = mirrors.part("data", cached.collect());
+    read(&source, 0..10_000).unwrap();
+    // Anew, as the first place gives what is before it.
+    object.reject(0..SIZE as u64);
+    read(&source, 0..10_000).unwrap();
+    assert_eq!(of(&mirrors.stats(), |place| place.wrong), [1, 0]);
 }
 
 /// It is damaged, and not only that the others do not answer.

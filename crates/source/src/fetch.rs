@@ -58,6 +58,8 @@ pub struct Ask<'a> {
     pub patience: Option<Duration>,
     /// What was given just before, some of which was wrong.
     pub after: Option<&'a Given>,
+    /// Not from what a cache keeps: that may be what others gave.
+    pub past_caches: bool,
 }
 
 impl<'a> Ask<'a> {

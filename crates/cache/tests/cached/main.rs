@@ -17,7 +17,7 @@ use std::{
 
 use tempfile::TempDir;
 use verimount_cache::{Cache, Cached, Key, Part};
-use verimount_source::{GRANULE, ReadAt, ReadError};
+use verimount_source::{Fetch, GRANULE, Given, ReadAt, ReadError};
 use verimount_testkit::go_on;
 use verimount_verity::{
     FileDigest, SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions, seal,
@@ -75,10 +75,8 @@ impl Content {
             VerifiedReader::new(seal, VerifyOptions::default())
         };
         open().unwrap_or_else(|_| {
-            cached.set_refreshing(true);
-            let reader = open().unwrap();
-            cached.set_refreshing(false);
-            reader
+            cached.distrust(0..cached.length(), &Given::default());
+            open().unwrap()
         })
     }
 

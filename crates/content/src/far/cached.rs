@@ -20,8 +20,11 @@ pub(crate) fn keep(cache: &Cache, key: &Key, part: Part, bytes: Vec<u8>) -> Opti
     let object = cache.object(key, part, len as u64)?;
     let copy = Cached::new(Arc::new(bytes), object.clone());
     // Whatever is there is replaced by what is read.
-    copy.set_refreshing(true);
-    copy.fetch(&mut vec![0; len], 0, Ask::default()).ok()?;
+    let ask = Ask {
+        past_caches: true,
+        ..Ask::default()
+    };
+    copy.fetch(&mut vec![0; len], 0, ask).ok()?;
     Some(object)
 }
 
