@@ -1,4 +1,5 @@
 use std::{
+    collections::HashMap,
     path::Path,
     sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::{Duration, Instant, SystemTime},
@@ -31,8 +32,8 @@ pub(crate) struct Shared {
     /// The most bytes that its files may have on disk.
     pub(crate) limit: u64,
     pub(crate) counters: Counters,
-    /// The open objects of this process.
-    pub(crate) objects: Mutex<Vec<Weak<object::Inner>>>,
+    /// The open objects of this process, by the name of their file. What several need is open once.
+    pub(crate) objects: Mutex<HashMap<String, Weak<object::Inner>>>,
     room: Mutex<Room>,
 }
 
@@ -114,13 +115,12 @@ impl Cache {
     /// The object of a file of `size` bytes, which is created if it does not exist. `None` if that fails, which is
     /// logged and counted: the file can then be read, but is not kept.
     pub fn object(&self, key: &Key, part: Part, size: u64) -> Option<Object> {
-        let name = key.file_name(part);
-        let object = Object::open(&self.0, &name, true).and_then(|object| {
+        let object = self.opened(key.file_name(part), true).and_then(|object| {
             object.set_size(size)?;
             Ok(object)
         });
         match object {
-            Ok(object) => Some(self.registered(object)),
+            Ok(object) => Some(object),
             Err(error) => {
                 self.0.counters.failures.fetch_add(1, Relaxed);
                 tracing::warn!(%error, "nothing is kept in the cache");
@@ -131,15 +131,20 @@ impl Cache {
 
     /// An object that exists.
     pub fn existing(&self, key: &Key, part: Part) -> Option<Object> {
-        let object = Object::open(&self.0, &key.file_name(part), false).ok()?;
-        Some(self.registered(object))
+        self.opened(key.file_name(part), false).ok()
     }
 
-    fn registered(&self, object: Object) -> Object {
+    fn opened(&self, name: String, creates: bool) -> Result<Object, CacheError> {
         let mut objects = self.0.objects.lock();
-        objects.retain(|object| object.strong_count() > 0);
-        objects.push(Arc::downgrade(&object.0));
-        object
+        let known = objects.get(&name).and_then(Weak::upgrade);
+        let object = match known.filter(|known| self.0.directory.is_named(&name, &known.file)) {
+            Some(known) => Object(known),
+            None => Object::open(&self.0, &name, creates)?,
+        };
+        object.was_used();
+        objects.retain(|_, object| object.strong_count() > 0);
+        objects.insert(name, Arc::downgrade(&object.0));
+        Ok(object)
     }
 
     /// All objects, the least recently used first.

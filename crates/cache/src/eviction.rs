@@ -153,6 +153,6 @@ fn own_object(cache: &Shared, file: &File) -> Option<Arc<object::Inner>> {
     };
     let wanted = id(file)?;
     let objects = cache.objects.lock();
-    let mut open = objects.iter().filter_map(Weak::upgrade);
+    let mut open = objects.values().filter_map(Weak::upgrade);
     open.find(|object| id(&object.file) == Some(wanted))
 }

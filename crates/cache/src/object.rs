@@ -46,8 +46,6 @@ impl Object {
     pub(crate) fn open(cache: &Arc<Shared>, name: &str, creates: bool) -> Result<Self, CacheError> {
         let file = open_locked(cache, name, creates)?;
         let flags = fcntl_getfl(&file).map_err(|errno| cache.directory.failed(name, errno))?;
-        // When it was last used decides when it is removed. That is of no importance if it fails.
-        let _ = futimens(&file, &now());
         Ok(Self(Arc::new(Inner {
             cache: cache.clone(),
             file,
@@ -56,6 +54,11 @@ impl Object {
             hand: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
         })))
+    }
+
+    /// When it was last used decides when it is removed. That is of no importance if it fails.
+    pub(crate) fn was_used(&self) {
+        let _ = futimens(&self.0.file, &now());
     }
 
     /// The size of what it is a copy of; `None` if that is not known yet.

@@ -31,6 +31,10 @@ pub struct OriginStatus {
     pub replaced: Option<OriginReplacement>,
     /// The last request that failed, even if a repetition succeeded.
     pub last_failure: Option<OriginFailure>,
+    /// Bytes that the process keeps in memory of what it fetched, for all that it reads.
+    pub fetch_memory: u64,
+    /// How many those are, at most, but for what readers wait for.
+    pub fetch_memory_limit: u64,
     /// What is kept on disk; `None` without a cache.
     pub cache: Option<CacheStatus>,
 }

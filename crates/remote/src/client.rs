@@ -29,6 +29,7 @@ use crate::{
 /// Asks a server for ranges of one file.
 pub(crate) struct Client {
     session: Session,
+    server: Arc<str>,
     target: Target,
     /// Where a redirect led to. It is used until it is refused, as many expire.
     moved: Mutex<Option<RemoteUrl>>,
@@ -84,6 +85,7 @@ impl Client {
         }
         Ok(Self {
             session: session.clone(),
+            server: target.server().into(),
             target,
             moved: Mutex::default(),
             other: Mutex::default(),
@@ -92,6 +94,11 @@ impl Client {
 
     pub(crate) fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// The name of the server, for which connections are counted.
+    pub(crate) fn server(&self) -> Arc<str> {
+        self.server.clone()
     }
 
     /// Asks for bytes of a file that is not known yet; says which of them come.
@@ -240,6 +247,14 @@ impl fmt::Display for Span {
 }
 
 impl Target {
+    /// The name of the server, for which connections are counted.
+    fn server(&self) -> String {
+        match self {
+            Self::Url(url) | Self::Blob(url, _) => url.server().unwrap_or_default(),
+            Self::Object(object) => object.bucket_name(),
+        }
+    }
+
     /// The URL whose server gets what is secret. Those of objects are secrets themselves.
     fn own_url(&self) -> Option<&RemoteUrl> {
         match self {

@@ -5,7 +5,7 @@ use std::{
 
 use verimount_sync::Mutex;
 
-use crate::Error;
+use crate::{Error, budget::bytes_of_process, engine::Engine};
 
 /// What a [`Session`](crate::Session) has done so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,6 +23,10 @@ pub struct RemoteStats {
     pub changes: u64,
     /// The last failure, which may have been repaired by a retry.
     pub last_failure: Option<RemoteFailure>,
+    /// Bytes that the process keeps in memory of what it fetched, in all sessions.
+    pub memory: u64,
+    /// How many those are, at most, but for what readers wait for.
+    pub memory_limit: u64,
 }
 
 /// Attempts that failed and were repeated, by what was wrong.
@@ -105,6 +109,8 @@ impl Counters {
             distrusted: self.distrusted.load(Relaxed),
             changes: self.changes.load(Relaxed),
             last_failure: self.last_failure.lock().clone(),
+            memory: Engine::of_process().memory(),
+            memory_limit: bytes_of_process(),
         }
     }
 }

@@ -13,7 +13,9 @@ use ureq::{
 };
 
 use crate::{
-    Error, insecure,
+    Error,
+    budget::{Budget, PerServer},
+    insecure,
     limits::{CONNECT, Limits, MAX_HEAD},
     proxies::Proxies,
     resolver::SystemResolver,
@@ -118,8 +120,8 @@ fn agent(authorities: Option<Authorities>, limits: &Limits) -> Agent {
         .root_certs(roots(authorities))
         .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
         .build();
-    // A session has a file and perhaps a sidecar.
-    let idle = 2 * limits.connections;
+    let PerServer { awaited, early } = Budget::default().of_server;
+    let idle = awaited + early;
     // No limit for a whole answer: a slow one is better than none. The caller has deadlines.
     let config = Agent::config_builder()
         .tls_config(tls)

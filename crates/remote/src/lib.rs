@@ -25,13 +25,16 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 mod answer;
+mod budget;
 mod client;
 mod closing;
 pub mod cloud;
 mod counters;
 mod end;
+mod engine;
 mod error;
 mod fetch;
+mod fetcher;
 mod flight;
 mod granules;
 mod headers;
@@ -41,7 +44,7 @@ mod http_date;
 mod insecure;
 mod limits;
 mod loopback;
-mod pool;
+mod open_file;
 mod proxies;
 mod queue;
 pub mod registry;
@@ -55,6 +58,7 @@ mod url;
 #[cfg(test)]
 mod tests;
 
+pub use budget::set_fetch_memory;
 pub use counters::{RemoteFailure, RemoteStats, Retries};
 pub use error::Error;
 pub use headers::{Headers, ParseHeadersError};

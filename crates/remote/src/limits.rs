@@ -21,7 +21,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(u32::MAX as u64);
 /// How much of a hint is followed, in bytes: two of the largest requests.
 pub(crate) const MAX_HINT: u64 = 2 * PART;
 
-/// What bounds the work for one file. Tests have other values.
+/// What bounds the time for one file. Tests have other values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// How long opening retries.
@@ -36,17 +36,6 @@ pub(crate) struct Limits {
     pub(crate) first_pause: Duration,
     /// The longest pause that is not the server's wish.
     pub(crate) longest_pause: Duration,
-    /// Connections at once.
-    pub(crate) connections: usize,
-    /// Of these, for what nobody waits for: no reader waits behind that.
-    pub(crate) early: usize,
-    /// Granules kept in memory.
-    pub(crate) granules: usize,
-    /// Of these, granules fetched early and not read yet: for a sequential reader all of
-    /// [`MAX_HINT`], and 8 MiB for what else is read in order, such as a Merkle tree.
-    pub(crate) unread: usize,
-    /// After this time without being read, they make room for others.
-    pub(crate) stale: Duration,
 }
 
 impl Limits {
@@ -75,11 +64,6 @@ impl Default for Limits {
             manifest: Duration::from_secs(30),
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(10),
-            connections: 24,
-            early: 6,
-            granules: 384,
-            unread: 320,
-            stale: Duration::from_secs(5),
         }
     }
 }

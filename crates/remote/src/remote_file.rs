@@ -3,35 +3,24 @@ use std::{io, ops::Range, sync::Arc};
 use verimount_source::{Ask, Fetch, Given, Hint, ReadError, check_range, granules};
 
 use crate::{
-    Error, Session,
-    client::{Client, Target},
-    end::End,
-    fetch,
+    Error,
     flight::{Flight, Patience},
     granules::{PART, bytes_of},
     limits::MAX_HINT,
-    pool::Pool,
+    open_file::OpenFile,
 };
 
 /// A file on a web server, in a registry or in a cloud.
 ///
-/// It keeps up to 48 MiB in memory and uses up to 24 connections, over which requests of up to 16 MiB run.
-/// Reads fetch granules of 128 KiB; a [hint](Fetch::hint) fetches ahead.
+/// All of a process together keep up to 48 MiB in memory, and use up to 24 connections to each server and 64 in all, over which
+/// requests of up to 16 MiB run. Reads fetch granules of 128 KiB; a [hint](Fetch::hint) fetches ahead.
 ///
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
 /// if a granule does not arrive within 60 seconds; the next read tries again. Dropping it ends all that is
 /// under way.
-pub struct RemoteFile(Arc<Pool>);
+pub struct RemoteFile(pub(crate) Arc<OpenFile>);
 
 impl RemoteFile {
-    pub(crate) fn open_in(session: &Session, target: Target) -> Result<Self, Error> {
-        let client = Arc::new(Client::new(session, target)?);
-        let end = End::ask(&client);
-        let (version, first) = fetch::first(&client)?;
-        let granules = end.wait(&client, &version).into_iter().chain(first);
-        Pool::start(client, version, granules).map(Self)
-    }
-
     /// Fills `buf` with these bytes as they arrive.
     fn copy(
         &self,
@@ -79,7 +68,7 @@ impl Fetch for RemoteFile {
     }
 
     fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
-        let longest = self.0.limits().read;
+        let longest = self.0.session().limits().read;
         let patience = match ask.patience {
             None => Patience::Full(longest),
             Some(patience) => Patience::WhileWell(patience.min(longest)),
@@ -116,13 +105,5 @@ impl Fetch for RemoteFile {
 
     fn mend(&self, _: &[u8], _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
-    }
-}
-
-impl Drop for RemoteFile {
-    fn drop(&mut self) {
-        self.0.close();
-        // The threads are not joined: one may be looking up a host, which nothing interrupts. They end
-        // by themselves, and nobody uses their results.
     }
 }

@@ -17,10 +17,11 @@ use crate::{
     closing::Closing,
     cloud::{Buckets, Object, ObjectName},
     counters::Counters,
+    engine::Engine,
     fetch,
     http::Http,
     limits::Limits,
-    pool::Pool,
+    open_file::OpenFile,
     proxies::Proxies,
     retry_budget::RetryBudget,
 };
@@ -109,7 +110,7 @@ struct Shared {
     closing: Closing,
     budget: RetryBudget,
     counters: Counters,
-    pools: Mutex<Vec<Weak<Pool>>>,
+    files: Mutex<Vec<Weak<OpenFile>>>,
     buckets: Buckets,
 }
 
@@ -128,7 +129,7 @@ impl Session {
             closing: Closing::default(),
             budget: RetryBudget::default(),
             counters: Counters::default(),
-            pools: Mutex::default(),
+            files: Mutex::default(),
             buckets: Buckets::default(),
         };
         Self {
@@ -181,7 +182,7 @@ impl Session {
     /// # Errors
     /// Any [`enum@Error`].
     pub fn open(&self, url: &RemoteUrl) -> Result<RemoteFile, Error> {
-        RemoteFile::open_in(self, Target::Url(url.clone()))
+        self.open_target(Target::Url(url.clone()))
     }
 
     /// Opens an object, like a file. Its settings and credentials are looked for in the environment; the
@@ -190,7 +191,11 @@ impl Session {
     /// # Errors
     /// [`Error::NoCloudCredentials`], [`Error::CloudSettings`], [`Error::Refused`], [`Error::NoClouds`], and others.
     pub fn open_object(&self, name: &ObjectName) -> Result<RemoteFile, Error> {
-        RemoteFile::open_in(self, Target::Object(self.object(name)?))
+        self.open_target(Target::Object(self.object(name)?))
+    }
+
+    pub(crate) fn open_target(&self, target: Target) -> Result<RemoteFile, Error> {
+        OpenFile::open(self, target, Engine::of_process()).map(RemoteFile)
     }
 
     /// Stores an object, and compares its size. It replaces one with this name when it is complete.
@@ -242,12 +247,12 @@ impl Session {
     /// Ends all that is under way: reads that wait and all later ones fail.
     pub fn close(&self) {
         // With the list locked, no file can be opened in between.
-        let mut pools = self.shared.pools.lock();
+        let mut files = self.shared.files.lock();
         self.shared.closing.close();
-        for pool in pools.drain(..).filter_map(|pool| Weak::upgrade(&pool)) {
-            pool.close();
+        for file in files.drain(..).filter_map(|file| file.upgrade()) {
+            file.close();
         }
-        drop(pools);
+        drop(files);
         self.shared.http.shutdown();
     }
 
@@ -290,15 +295,15 @@ impl Session {
         &self.shared.counters
     }
 
-    /// Makes closing the session end this pool.
+    /// Makes closing the session close this file.
     ///
     /// # Errors
     /// [`Error::Closed`].
-    pub(crate) fn add(&self, pool: &Arc<Pool>) -> Result<(), Error> {
-        let mut pools = self.shared.pools.lock();
+    pub(crate) fn add(&self, file: &Arc<OpenFile>) -> Result<(), Error> {
+        let mut files = self.shared.files.lock();
         self.shared.closing.check()?;
-        pools.retain(|pool| pool.strong_count() > 0);
-        pools.push(Arc::downgrade(pool));
+        files.retain(|file| file.strong_count() > 0);
+        files.push(Arc::downgrade(file));
         Ok(())
     }
 }

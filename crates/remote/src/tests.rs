@@ -16,7 +16,10 @@ use std::{error::Error as _, time::Duration};
 use verimount_source::{Ask, Fetch, GRANULE, Given, ReadError};
 use verimount_testkit::{HttpServer, noise};
 
-use crate::{Error, RemoteFile, RemoteOptions, Session, limits::Limits};
+use crate::{
+    Error, RemoteFile, RemoteOptions, Session, budget::Budget, client::Target, engine::Engine,
+    limits::Limits, open_file::OpenFile,
+};
 
 /// Pauses are short, but all else is as generous as in use.
 fn patient() -> Limits {
@@ -42,6 +45,13 @@ fn session(limits: Limits) -> Session {
 
 fn open(server: &HttpServer, limits: Limits) -> Result<RemoteFile, Error> {
     session(limits).open(&server.url("/file").parse().unwrap())
+}
+
+/// As [`open`] does, with a budget of its own.
+fn open_within(budget: Budget, server: &HttpServer, limits: Limits) -> RemoteFile {
+    let target = Target::Url(server.url("/file").parse().unwrap());
+    let file = OpenFile::open(&session(limits), target, Engine::new(budget));
+    RemoteFile(file.unwrap())
 }
 
 /// A file of some granules, the last of them not whole.

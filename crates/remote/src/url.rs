@@ -53,9 +53,11 @@ impl RemoteUrl {
 
     /// Its scheme, host and port; `None` if it has a query.
     pub(crate) fn origin(&self) -> Option<String> {
-        if self.0.query().is_some() {
-            return None;
-        }
+        self.0.query().is_none().then(|| self.server()).flatten()
+    }
+
+    /// Its scheme, host and port.
+    pub(crate) fn server(&self) -> Option<String> {
         let (scheme, host) = (self.0.scheme_str()?, self.0.host()?.to_ascii_lowercase());
         let usual = if scheme == "https" { 443 } else { 80 };
         let port = self.0.port_u16().unwrap_or(usual);

@@ -1,4 +1,29 @@
-use std::{fs, io};
+use std::{
+    fs, io,
+    sync::{
+        Once,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+/// How many forks lie between this process and the one that asked first.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// How many forks lie between this process and the one that asked first: what was made with another count has the locks of
+/// threads that this process lacks.
+pub fn forks() -> u32 {
+    static COUNTS: Once = Once::new();
+    COUNTS.call_once(|| {
+        // SAFETY: the function lives as long as the program, and adds to a number, which is sound wherever it is called. If
+        // there is no memory for it, the count stays as it is, which is right until the process is forked.
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(count_fork)) };
+    });
+    FORKS.load(Relaxed)
+}
+
+extern "C" fn count_fork() {
+    FORKS.fetch_add(1, Relaxed);
+}
 
 /// Which of the two processes this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,7 +31,7 @@ pub use allocation::return_freed_memory;
 pub use cachestat::cached_pages;
 pub use end::end_by;
 pub use file_handle::FileHandle;
-pub use fork::{Forked, fork};
+pub use fork::{Forked, fork, forks};
 pub use fs_verity::{FS_IOC_MEASURE_VERITY, measure_verity};
 pub use fuse::{clone_fuse_device, close_fuse_backing, open_fuse_backing};
 pub use fuse_ring::{FuseRing, FuseRingRequest, SpareRing, WaitingFuseRing};

@@ -281,5 +281,5 @@ pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey, SecretKey}
 pub use {
     far::{CheckedCopy, PullOptions, Pulled, PushOptions, Pushed, pull, push, verify_cache},
     verimount_cache::{Cache, CacheError},
-    verimount_remote::RemoteOptions,
+    verimount_remote::{RemoteOptions, set_fetch_memory},
 };

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
 use verimount::{
     Cache, CacheError, OpenOptions, RemoteOptions, doctor::has_system_certificates, printable,
-    sandbox::Sandbox,
+    sandbox::Sandbox, set_fetch_memory,
 };
 
 use super::cache_directory::usual_directory;
@@ -42,6 +42,9 @@ pub(crate) struct SessionArgs {
     /// For URLs: how long a read waits for the next data, in seconds; then it fails
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_timeout)]
     timeout: u32,
+    /// For URLs: how much of what was fetched is kept in memory, at least 4M; readers may wait for more
+    #[arg(long, value_name = "SIZE", default_value = "48M", value_parser = parse_size)]
+    fetch_memory: u64,
     /// For URLs: accept only server certificates of the authorities in this file (PEM), not those that the
     /// system accepts
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -109,6 +112,7 @@ impl SessionArgs {
 
     pub(crate) fn options(&self) -> Result<RemoteOptions> {
         let mut options = RemoteOptions::default();
+        set_fetch_memory(self.fetch_memory);
         options.timeout = Duration::from_secs(self.timeout.into());
         match &self.ca {
             Some(path) => options.authorities = Some(parsed(path)?),

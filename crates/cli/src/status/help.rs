@@ -15,6 +15,10 @@ pub(super) fn help(metric: &str) -> &'static str {
         "tree_reads_total" => "Reads of the Merkle tree.",
         "tree_read_bytes_total" => "Bytes of the Merkle tree read.",
         "verified_bytes_total" => "Bytes read that matched.",
+        "fetch_memory_bytes" => "Memory that keeps what was fetched.",
+        "fetch_memory_limit_bytes" => {
+            "The most memory that keeps what was fetched, but for what readers wait for."
+        }
         "origin_requests_total" => "Requests that were sent for content.",
         "origin_received_bytes_total" => "Bytes of content received.",
         "origin_rejected_bytes_total" => "Bytes received that did not match.",

@@ -119,6 +119,8 @@ impl Origin for Access {
                 at: seconds(failure.at),
                 reason: failure.error.to_string(),
             }),
+            fetch_memory: stats.memory,
+            fetch_memory_limit: stats.memory_limit,
             cache: self.cache.as_ref().map(cache_status),
         }
     }

@@ -1,20 +1,18 @@
 //! Data of which some blocks are in older content, too.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     io,
     ops::Range,
-    sync::{
-        Arc, LazyLock, OnceLock,
-        mpsc::{SyncSender, sync_channel},
-    },
+    sync::{Arc, LazyLock},
     thread,
+    time::Duration,
 };
 
 use verimount_source::{
     Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, stream_in_pieces,
 };
-use verimount_sync::Mutex;
+use verimount_sync::{Condvar, Mutex};
 use verimount_verity::{BlockHasher, Error, Seal, VerifiedReader, VerifyOptions};
 
 use super::old::{Olds, Part};
@@ -31,12 +29,13 @@ const LOOKED_AT: u64 = 64 << 20;
 /// How many announced ranges may wait to be looked at; further ones are not.
 const WAITING: usize = 16;
 
+/// How long the thread that looks at them waits for the next one.
+const LINGER: Duration = Duration::from_millis(100);
+
 /// Data of which some blocks are in older content, too, and are read from there. Whoever reads must verify it: nothing is
 /// compared here, and what is found to be wrong is then read from the data's own source.
 pub(crate) struct Like {
     shared: Arc<Shared>,
-    /// To the thread that looks at announced ranges: finding out which blocks are here may take as long as reading the tree.
-    announced: OnceLock<Option<SyncSender<Range<u64>>>>,
 }
 
 struct Shared {
@@ -47,6 +46,15 @@ struct Shared {
     /// Found when something is read first.
     olds: LazyLock<Olds, Box<dyn FnOnce() -> Olds + Send>>,
     wrong: Mutex<Wrong>,
+    announced: Mutex<Announced>,
+    was_announced: Condvar,
+}
+
+/// Ranges that a thread looks at: finding out which blocks are here may take as long as reading the tree.
+#[derive(Default)]
+struct Announced {
+    waiting: VecDeque<Range<u64>>,
+    has_thread: bool,
 }
 
 /// Which blocks are not read from older content, although it should have them.
@@ -79,18 +87,26 @@ impl Like {
                 digests,
                 olds: LazyLock::new(Box::new(move || olds(&function))),
                 wrong: Mutex::default(),
+                announced: Mutex::default(),
+                was_announced: Condvar::new(),
             }),
-            announced: OnceLock::new(),
         })
     }
 
-    /// Starts the thread that looks at announced ranges. It ends with this.
-    fn start(&self) -> Option<SyncSender<Range<u64>>> {
-        let (sender, announced) = sync_channel::<Range<u64>>(WAITING);
+    /// Has a thread look at a range. Nothing is lost but time if it is busy.
+    fn announce(&self, range: Range<u64>) {
+        let mut announced = self.shared.announced.lock();
+        if announced.waiting.len() == WAITING {
+            return;
+        }
+        announced.waiting.push_back(range);
+        if announced.has_thread {
+            self.shared.was_announced.notify_one();
+            return;
+        }
         let shared = self.shared.clone();
-        let work = move || announced.iter().for_each(|range| shared.announce(&range));
-        let thread = thread::Builder::new().name("like".to_owned()).spawn(work);
-        thread.ok().map(|_| sender)
+        let thread = thread::Builder::new().name("like".to_owned());
+        announced.has_thread = thread.spawn(move || shared.look_at_announced()).is_ok();
     }
 }
 
@@ -129,6 +145,23 @@ impl Shared {
             .collect();
         let is_wanted = |block| wrong.binary_search(&block).is_err();
         self.olds.find(blocks, &digests, is_wanted)
+    }
+
+    /// Looks at announced ranges until there have been none for a while: many contents may be open that nobody reads.
+    fn look_at_announced(&self) {
+        loop {
+            let announced = self.announced.lock();
+            let is_none = |announced: &mut Announced| announced.waiting.is_empty();
+            let mut announced = self
+                .was_announced
+                .wait_timeout_while(announced, LINGER, is_none);
+            let Some(range) = announced.waiting.pop_front() else {
+                announced.has_thread = false;
+                return;
+            };
+            drop(announced);
+            self.announce(&range);
+        }
     }
 
     /// Gives the data's own source a hint for what has to come from there: near ranges together, as they are fetched together.
@@ -218,11 +251,8 @@ impl Fetch for Like {
     fn hint(&self, range: Range<u64>, _: Hint) {
         let most = range.start.saturating_add(LOOKED_AT);
         let end = range.end.min(most).min(self.length());
-        if range.start < end
-            && let Some(announced) = self.announced.get_or_init(|| self.start())
-        {
-            // Nothing is lost but time if the thread is busy.
-            let _ = announced.try_send(range.start..end);
+        if range.start < end {
+            self.announce(range.start..end);
         }
     }
 

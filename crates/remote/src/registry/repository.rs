@@ -151,7 +151,7 @@ impl Repository {
             .parse()
             .map_err(|_| Error::Protocol("the URL of a blob".to_owned()))?;
         let blob_at = Target::Blob(url, self.access.clone());
-        let file = RemoteFile::open_in(&self.session, blob_at)?;
+        let file = self.session.open_target(blob_at)?;
         match file.length() {
             actual if actual != blob.size => Err(Error::BlobSize {
                 expected: blob.size,

@@ -3,9 +3,10 @@ use std::time::Duration;
 use verimount_source::{Ask, Fetch, GRANULE, Given, Hint};
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpServer};
 
-use super::{content, open, patient, read, reads};
+use super::{content, open, open_within, patient, read, reads};
 use crate::{
     Error, Session,
+    budget::Budget,
     limits::{Limits, MAX_SIZE},
 };
 
@@ -165,11 +166,14 @@ fn an_end_that_does_not_come_is_not_waited_for() {
         _ => right,
     });
     let limits = Limits {
-        connections: 1,
         silence: Duration::from_secs(1000),
         ..patient()
     };
-    let file = open(&server, limits).unwrap();
+    let budget = Budget {
+        connections: 1,
+        ..Budget::default()
+    };
+    let file = open_within(budget, &server, limits);
     for granule in 1..3 {
         reads(&file, granule * GRANULE, 10);
     }

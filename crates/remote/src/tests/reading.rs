@@ -14,8 +14,8 @@ use verimount_source::{
 };
 use verimount_testkit::{HttpEnd, HttpServer, Random, eventually, noise};
 
-use super::{content, open, patient, read};
-use crate::{granules::PART, limits::Limits};
+use super::{content, open, open_within, patient, read};
+use crate::{budget::Budget, granules::PART};
 
 /// How often each granule was asked for.
 fn asked(server: &HttpServer) -> HashMap<u64, usize> {
@@ -107,11 +107,11 @@ fn connections_are_bounded() {
         }
         right
     });
-    let limits = Limits {
+    let budget = Budget {
         connections: CONNECTIONS,
-        ..patient()
+        ..Budget::default()
     };
-    let (file, content) = (&open(&server, limits).unwrap(), &content);
+    let (file, content) = (&open_within(budget, &server, patient()), &content);
     thread::scope(move |scope| {
         for reader in 0..32 {
             scope.spawn(move || {
@@ -198,11 +198,11 @@ fn a_large_read_is_several_requests() {
 fn more_is_read_than_is_kept() {
     let content = noise(40 * GRANULE as usize, 5);
     let server = HttpServer::honest(content.clone());
-    let limits = Limits {
+    let budget = Budget {
         granules: 4,
-        ..patient()
+        ..Budget::default()
     };
-    let file = open(&server, limits).unwrap();
+    let file = open_within(budget, &server, patient());
     for _ in 0..2 {
         assert!(read(&file, 0, content.len()).unwrap() == content);
     }

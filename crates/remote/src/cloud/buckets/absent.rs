@@ -30,6 +30,10 @@ impl Buckets {
 }
 
 impl Object {
+    pub(crate) fn bucket_name(&self) -> String {
+        match self.0 {}
+    }
+
     pub(crate) fn store(
         &self,
         _: &dyn ReadAt,

@@ -49,6 +49,11 @@ enum Urls {
 }
 
 impl Bucket {
+    /// Its name, with its protocol.
+    pub(super) fn name(&self) -> String {
+        self.store.to_string()
+    }
+
     /// A bucket, by the settings of an environment. Nothing is sent yet.
     ///
     /// # Errors

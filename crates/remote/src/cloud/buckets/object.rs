@@ -55,6 +55,11 @@ impl Object {
         }
     }
 
+    /// The name of the bucket, with its protocol.
+    pub(crate) fn bucket_name(&self) -> String {
+        self.bucket.name()
+    }
+
     /// Stores it.
     ///
     /// # Errors

@@ -1,0 +1,347 @@
+//! The threads that fetch, each over a connection of its own, for all files of a process.
+
+use std::{
+    collections::VecDeque,
+    mem,
+    ops::Range,
+    sync::{Arc, OnceLock},
+    thread,
+};
+
+use verimount_source::GRANULE;
+use verimount_sync::{Condvar, Mutex, MutexGuard};
+
+use crate::{
+    Error,
+    budget::Budget,
+    fetch::Landing,
+    fetcher::Fetcher,
+    flight::Flight,
+    granules::bytes_of,
+    queue::{FileId, Queue, Run as QueuedRun},
+};
+
+type Run = QueuedRun<Arc<Fetcher>>;
+
+/// Fetches granules of files in threads, within a [`Budget`].
+pub(crate) struct Engine {
+    budget: Budget,
+    state: Mutex<State>,
+    /// A run was handed to a thread that waits.
+    handed: Condvar,
+}
+
+struct State {
+    queue: Queue<Arc<Fetcher>>,
+    /// How many threads there are, how many of them wait for a run, and of how many the last attempt has failed.
+    threads: usize,
+    idle: usize,
+    in_trouble: usize,
+    /// Runs for threads that wait.
+    handed: VecDeque<Run>,
+}
+
+/// A run that a thread is fetching. Dropping it, even in a panic, ends the wait of all its readers.
+struct Fetching<'a> {
+    engine: &'a Arc<Engine>,
+    run: Run,
+    /// The first granule that has not arrived.
+    next: u64,
+    /// Why the rest will not arrive.
+    error: Error,
+    /// Whether the last attempt has failed.
+    is_in_trouble: bool,
+}
+
+impl Engine {
+    pub(crate) fn new(budget: Budget) -> Arc<Self> {
+        Arc::new(Self {
+            budget,
+            state: Mutex::new(State {
+                queue: Queue::new(budget),
+                threads: 0,
+                idle: 0,
+                in_trouble: 0,
+                handed: VecDeque::new(),
+            }),
+            handed: Condvar::new(),
+        })
+    }
+
+    /// The one of this process. That of its parent has threads that a forked process lacks.
+    pub(crate) fn of_process() -> Arc<Self> {
+        /// The engine after so many forks, and that of forked processes.
+        struct Link(OnceLock<Box<(u32, Arc<Engine>, Link)>>);
+
+        static FIRST: Link = Link(OnceLock::new());
+        let forks = verimount_sys::forks();
+        let mut link = &FIRST;
+        loop {
+            let of_process = || {
+                Box::new((
+                    forks,
+                    Self::new(Budget::of_process()),
+                    Link(OnceLock::new()),
+                ))
+            };
+            let (of, engine, next) = &**link.0.get_or_init(of_process);
+            if *of == forks {
+                return engine.clone();
+            }
+            link = next;
+        }
+    }
+
+    /// Keeps this many bytes in memory from now on.
+    pub(crate) fn set_memory(&self, bytes: u64) {
+        self.state.lock().queue.set_memory(bytes);
+    }
+
+    /// How many bytes are in memory.
+    pub(crate) fn memory(&self) -> u64 {
+        self.state.lock().queue.here() as u64 * GRANULE
+    }
+
+    /// Adds an open file, of which some granules are there.
+    pub(crate) fn open(
+        &self,
+        file: &Arc<Fetcher>,
+        granules: impl IntoIterator<Item = (u64, Vec<u8>)>,
+    ) -> FileId {
+        let mut state = self.state.lock();
+        state.queue.open(file.clone(), file.server(), granules)
+    }
+
+    /// Granules of a file, which may still be on their way; `to_end` if the last of them is read to its end.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        file: FileId,
+        granules: Range<u64>,
+        to_end: bool,
+    ) -> Result<Vec<Arc<Flight>>, Error> {
+        let mut state = self.state.lock();
+        let flights = state.queue.claim(file, granules, to_end);
+        self.engage(&mut state);
+        flights.ok_or(Error::Closed)
+    }
+
+    /// Fetches granules of a file early, if there is room.
+    pub(crate) fn need_soon(self: &Arc<Self>, file: FileId, granules: Range<u64>) {
+        let mut state = self.state.lock();
+        state.queue.need_soon(file, granules);
+        self.engage(&mut state);
+    }
+
+    /// Forgets granules that were found to be wrong; returns how many those were.
+    pub(crate) fn distrust(&self, file: FileId, granules: Range<u64>) -> u64 {
+        self.state.lock().queue.distrust(file, granules)
+    }
+
+    /// Ends the wait of all readers of a file.
+    pub(crate) fn close(&self, file: FileId) {
+        // Dropping the last of a session closes its connections, which others need not wait for.
+        let closed = self.state.lock().queue.close(file, &Error::Closed);
+        drop(closed);
+    }
+
+    /// Lets threads fetch what is queued: those that wait, and new ones as far as there are too few.
+    fn engage(self: &Arc<Self>, state: &mut State) {
+        while state.has_thread(&self.budget)
+            && let Some(run) = state.queue.next()
+        {
+            if state.idle > state.handed.len() {
+                state.handed.push_back(run);
+                self.handed.notify_one();
+                continue;
+            }
+            let engine = self.clone();
+            let thread = thread::Builder::new().name("remote".to_owned());
+            let first = Arc::new(Mutex::new(Some(run)));
+            let given = first.clone();
+            match thread.spawn(move || engine.work(given.lock().take())) {
+                Ok(_) => state.threads += 1,
+                Err(error) => {
+                    let run = first.lock().take().expect("nobody else has it");
+                    if state.threads > 0 {
+                        // Fewer connections are enough for everything but speed.
+                        return state.queue.put_back(run);
+                    }
+                    state.queue.ended(&run);
+                    let error = Error::NoThreads(error.to_string());
+                    state.queue.fail(run.id(), run.granules, &error);
+                }
+            }
+        }
+    }
+
+    fn work(self: Arc<Self>, mut next: Option<Run>) {
+        while let Some(run) = next {
+            let mut fetching = Fetching {
+                engine: &self,
+                next: run.granules.start,
+                run,
+                error: Error::Closed,
+                is_in_trouble: false,
+            };
+            if let Err(error) = fetching.fetch() {
+                fetching.error = error;
+            }
+            drop(fetching);
+            next = self.next_run();
+        }
+    }
+
+    /// Waits for a run; `None` if there is no need for this thread.
+    fn next_run(&self) -> Option<Run> {
+        let mut state = self.state.lock();
+        let mut run = None;
+        // Others may have taken its place while it was in trouble.
+        if state.threads <= self.budget.connections + state.in_trouble {
+            run = state.handed.pop_front().or_else(|| state.queue.next());
+            if run.is_none() {
+                state = self.wait_for_run(state);
+                run = state.handed.pop_front();
+            }
+        }
+        state.threads -= usize::from(run.is_none());
+        run
+    }
+
+    fn wait_for_run<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.idle += 1;
+        let is_none = |state: &mut State| state.handed.is_empty();
+        let rest = self.budget.rest;
+        let mut state = self.handed.wait_timeout_while(state, rest, is_none);
+        state.idle -= 1;
+        state
+    }
+}
+
+impl State {
+    /// Whether a thread waits, or one more may be started.
+    fn has_thread(&self, budget: &Budget) -> bool {
+        let most = budget.connections;
+        self.idle > self.handed.len() || self.threads < most + self.in_trouble.min(most)
+    }
+}
+
+impl Fetching<'_> {
+    fn fetch(&mut self) -> Result<(), Error> {
+        let file = self.run.file.clone();
+        file.fetch(bytes_of(&self.run.granules, file.size()), self)
+    }
+
+    fn rest(&self) -> Range<u64> {
+        self.next..self.run.granules.end
+    }
+}
+
+impl Landing for Fetching<'_> {
+    fn buffer(&mut self) -> Vec<u8> {
+        self.engine.state.lock().queue.buffer()
+    }
+
+    fn landed(&mut self, bytes: Vec<u8>) {
+        debug_assert!(
+            self.run.granules.contains(&self.next),
+            "it was not asked for"
+        );
+        let mut state = self.engine.state.lock();
+        state.queue.landed(self.run.id(), self.next, bytes);
+        self.next += 1;
+        if mem::take(&mut self.is_in_trouble) {
+            state.in_trouble -= 1;
+            state.queue.set_trouble(self.run.id(), self.rest(), None);
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        let mut state = self.engine.state.lock();
+        state
+            .queue
+            .set_trouble(self.run.id(), self.rest(), Some(error));
+        if !mem::replace(&mut self.is_in_trouble, true) {
+            state.in_trouble += 1;
+            // Another one can fetch meanwhile.
+            self.engine.engage(&mut state);
+        }
+    }
+}
+
+impl Drop for Fetching<'_> {
+    fn drop(&mut self) {
+        let mut state = self.engine.state.lock();
+        state.in_trouble -= usize::from(self.is_in_trouble);
+        state.queue.fail(self.run.id(), self.rest(), &self.error);
+        // This thread looks for the next run at once.
+        state.queue.ended(&self.run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use verimount_source::{Ask, Fetch};
+    use verimount_testkit::{HttpEnd, HttpServer, eventually, noise};
+
+    use super::*;
+    use crate::{RemoteFile, Session, client::Target, open_file::OpenFile};
+
+    fn open(server: &HttpServer, engine: &Arc<Engine>) -> RemoteFile {
+        let target = Target::Url(server.url("/file").parse().unwrap());
+        let file = OpenFile::open(&Session::default(), target, engine.clone());
+        RemoteFile(file.unwrap())
+    }
+
+    fn content() -> Vec<u8> {
+        noise(1 << 20, 1)
+    }
+
+    fn read(file: &RemoteFile, offset: u64) {
+        let mut buf = [0; 10];
+        file.fetch(&mut buf, offset, Ask::default()).unwrap();
+        assert_eq!(buf, content()[offset as usize..][..10]);
+    }
+
+    #[test]
+    fn a_failing_server_leaves_the_threads_to_others() {
+        const LATER: u32 = 50;
+        let engine = Engine::new(Budget {
+            connections: 1,
+            ..Budget::default()
+        });
+        let failing = HttpServer::start(content(), |number, _, right| match number {
+            0 => right,
+            _ => right.only_status(503).with("retry-after", LATER),
+        });
+        let honest = HttpServer::honest(content());
+        let (failing, honest) = (open(&failing, &engine), open(&honest, &engine));
+        let now = Ask::within(Some(Duration::from_secs(60)));
+        failing.fetch(&mut [0], 500_000, now).unwrap_err();
+        read(&honest, 500_000);
+        assert_eq!(engine.state.lock().in_trouble, 1);
+        drop(failing);
+        eventually("it is left alone", || engine.state.lock().in_trouble == 0);
+    }
+
+    #[test]
+    fn threads_end_that_nobody_needs() {
+        let engine = Engine::new(Budget {
+            rest: Duration::ZERO,
+            ..Budget::default()
+        });
+        let server = HttpServer::start(content(), |_, _, right| {
+            let len = right.body.len();
+            right.cut(len, HttpEnd::Closed)
+        });
+        let file = open(&server, &engine);
+        for offset in [300_000, 700_000] {
+            read(&file, offset);
+            eventually("there is none", || engine.state.lock().threads == 0);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How to get the bytes of an open file.
+
+use std::{mem, ops::Range, sync::Arc};
+
+use crate::{
+    Error, Session,
+    answer::Version,
+    client::Client,
+    closing::Closing,
+    fetch::{self, Landing},
+    granules::PART,
+};
+
+/// A version of a file, and how to get its bytes, until it is [closed](Self::close).
+pub(crate) struct Fetcher {
+    client: Arc<Client>,
+    version: Version,
+    closing: Closing,
+}
+
+impl Fetcher {
+    pub(crate) fn new(client: Arc<Client>, version: Version) -> Self {
+        Self {
+            client,
+            version,
+            closing: Closing::default(),
+        }
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        self.client.session()
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.version.size
+    }
+
+    /// The name of its server.
+    pub(crate) fn server(&self) -> Arc<str> {
+        self.client.server()
+    }
+
+    /// Fetches bytes in the calling thread.
+    ///
+    /// # Errors
+    /// Those of fetching.
+    pub(crate) fn fetch(&self, bytes: Range<u64>, landing: &mut impl Landing) -> Result<(), Error> {
+        fetch::granules(&self.client, &self.version, &self.closing, bytes, landing)
+    }
+
+    /// Fetches a range in the calling thread, with a request for each [`PART`] of it, and keeps nothing.
+    ///
+    /// # Errors
+    /// Those of fetching.
+    pub(crate) fn stream(
+        &self,
+        range: Range<u64>,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        let mut streamed = Streamed {
+            take,
+            spare: Vec::new(),
+        };
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + PART);
+            self.fetch(start..end, &mut streamed)?;
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Ends, in time, all that is fetched of it.
+    pub(crate) fn close(&self) {
+        self.closing.close();
+    }
+}
+
+/// Bytes that are handed on as they arrive.
+struct Streamed<'a> {
+    take: &'a mut dyn FnMut(&[u8]),
+    spare: Vec<u8>,
+}
+
+impl Landing for Streamed<'_> {
+    fn buffer(&mut self) -> Vec<u8> {
+        mem::take(&mut self.spare)
+    }
+
+    fn landed(&mut self, bytes: Vec<u8>) {
+        (self.take)(&bytes);
+        self.spare = bytes;
+    }
+
+    fn failed(&mut self, _: &Error) {
+        // Whoever streams waits for as long as attempts are made.
+    }
+}
