@@ -253,13 +253,12 @@ impl Shown {
             "received",
             format_args!("{received} bytes by {requests} requests; {rejected} did not match"),
         );
-        let (memory, limit) = (origin.fetch_memory, origin.fetch_memory_limit);
-        self.line(
-            "fetched",
-            format_args!("{memory} bytes are in memory, at most {limit}"),
-        );
-        self.metric("fetch_memory_bytes", memory);
-        self.metric("fetch_memory_limit_bytes", limit);
+        if origin.fetch_memory_limit > 0 {
+            let (memory, limit) = (origin.fetch_memory, origin.fetch_memory_limit);
+            self.line("in memory", format_args!("{memory} bytes of {limit}"));
+            self.metric("fetch_memory_bytes", memory);
+            self.metric("fetch_memory_limit_bytes", limit);
+        }
         self.metric("origin_requests_total", requests);
         self.metric("origin_received_bytes_total", received);
         self.metric("origin_rejected_bytes_total", rejected);
