@@ -7,7 +7,8 @@ use pyo3::{
     exceptions::{PyRuntimeError, PyValueError},
     types::PyAnyMethods,
 };
-use verimount::{Error, ErrorKind, printable};
+use verimount::{Error, ErrorKind};
+use verimount_names::printable;
 
 /// The module that has a class for each kind.
 const MODULE: &str = "verimount._errors";

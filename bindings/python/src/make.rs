@@ -99,7 +99,7 @@ pub(crate) fn build(
         .collect();
     let outward = &built.outward_links;
     if outward.count > 0 && built.layers.is_none() {
-        let first = verimount::printable(&outward.first);
+        let first = verimount_names::printable(&outward.first);
         let count = outward.count;
         notes.push(format!(
             "{count} links lead out of the tree, such as {first}"

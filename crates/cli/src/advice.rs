@@ -1,4 +1,5 @@
-use verimount::{Error, ErrorKind, Location, volume::is_about_volume};
+use verimount::{Error, ErrorKind, Location};
+use verimount_host::volume::is_about_volume;
 
 /// What to do about an error, in the terms of the command line. It continues the error's own text, and
 /// begins with its punctuation.

@@ -17,9 +17,8 @@ use rustix::{
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 use signal_hook::consts::SIGHUP;
-use verimount::mounts::take_inherited;
-use verimount::mounts::{EndSignals, Mounted, Reload, Terminal};
-use verimount::{
+use verimount_host::{
+    mounts::{EndSignals, Mounted, Reload, Terminal, take_inherited},
     printable,
     sandbox::{Kind, Sandbox, detach_helper},
 };

@@ -9,13 +9,13 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit};
-use verimount::bridge::{
-    BridgeFs, BridgeOptions, CachePolicy, Caller, Mirror, MirrorOptions, Passthrough, PolicyFile,
-    explain,
-    policy::{Access, Policy},
-};
-use verimount::mounts::{AttachOptions, Reload, attach, served};
-use verimount::{
+use verimount_host::{
+    bridge::{
+        BridgeFs, BridgeOptions, CachePolicy, Caller, Mirror, MirrorOptions, Passthrough,
+        PolicyFile, explain,
+        policy::{Access, Policy},
+    },
+    mounts::{AttachOptions, Reload, attach, served},
     printable,
     sandbox::{Answer, Kind, Sandbox, Task, ask_for_file},
 };

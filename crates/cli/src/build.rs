@@ -13,8 +13,9 @@ use anyhow::Result;
 use clap::Args;
 use verimount::{
     BuildOptions, Built, Identity, LossText, build, build_archive, build_layer_store,
-    options::OutwardLinks, printable,
+    options::OutwardLinks,
 };
+use verimount_host::printable;
 
 use self::{format_args::FormatArgs, scan_args::ScanArgs};
 use crate::{

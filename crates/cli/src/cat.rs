@@ -5,7 +5,8 @@ use std::{
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use verimount::{File, Location, printable};
+use verimount::{File, Location};
+use verimount_host::printable;
 
 use crate::{
     Outcome,

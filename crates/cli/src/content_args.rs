@@ -2,9 +2,8 @@ use std::iter;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{
-    Content, Identity, Location, OpenOptions, Pin, Unshared, one_line, sandbox::Sandbox,
-};
+use verimount::{Content, Identity, Location, OpenOptions, Pin, Unshared};
+use verimount_host::{one_line, sandbox::Sandbox};
 
 use crate::{
     device_args::DeviceArgs,

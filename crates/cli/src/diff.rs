@@ -3,7 +3,8 @@ use std::io::{self, Write};
 use anyhow::Result;
 use clap::{Args, ValueHint};
 use serde::Serialize;
-use verimount::{Difference, Location, diff, printable};
+use verimount::{Difference, Location, diff};
+use verimount_host::printable;
 
 use crate::{
     Outcome,

@@ -5,7 +5,8 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use verimount::{DigestOptions, FoundFormat, FoundSeal, OpenOptions, describe, digest, printable};
+use verimount::{DigestOptions, FoundFormat, FoundSeal, OpenOptions, describe, digest};
+use verimount_host::printable;
 
 use crate::{
     Outcome,

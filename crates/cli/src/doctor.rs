@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use verimount::doctor::{Diagnosis, Health, examine};
+use verimount_host::doctor::{Diagnosis, Health, examine};
 
 use crate::{Outcome, remote::usual_cache};
 

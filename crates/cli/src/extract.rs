@@ -2,7 +2,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use verimount::{ExtractOptions, Location, UnrestoredText, printable};
+use verimount::{ExtractOptions, Location, UnrestoredText};
+use verimount_host::printable;
 
 use crate::{
     Outcome,

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
-use verimount::printable;
+use verimount_host::printable;
 
 use self::sections::write_sections;
 use crate::{Cli, Outcome};

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use verimount::{Location, OpenOptions, describe, printable};
+use verimount::{Location, OpenOptions, describe};
+use verimount_host::{printable, volume};
 
 use self::report::Report;
 use crate::{
@@ -40,6 +41,11 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
+        let path = self.file.path();
+        if let Some((superblock, size)) = path.map(volume::describe).transpose()?.flatten() {
+            let report = Report::of_volume(self.file.to_string(), &superblock, size);
+            return Outcome::Good.report(self.json.then_some(&report), |out| report.print(out));
+        }
         let options = OpenOptions::new()
             .sidecar(self.sidecar.clone())
             .hash_offset(self.hash_offset);

@@ -6,7 +6,8 @@ use std::{
 };
 
 use serde::Serialize;
-use verimount::{Identity, printable_json};
+use verimount::Identity;
+use verimount_host::printable_json;
 
 /// The version of all reports. It is increased when a field changes its meaning, but not for new fields.
 pub(crate) const VERSION: u32 = 1;
@@ -21,7 +22,7 @@ struct Versioned<T> {
 /// What a command has made or stored.
 #[derive(Serialize)]
 pub(crate) struct Made {
-    /// The file, as [`printable`](verimount::printable) shows it, or the name in a registry or object store.
+    /// The file, as [`printable`](verimount_host::printable) shows it, or the name in a registry or object store.
     file: String,
     digest: Option<String>,
     root_hash: Option<String>,

@@ -6,7 +6,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use verimount::{NewKeyFiles, SealedFile, SecretKey, printable};
+use verimount::{NewKeyFiles, SealedFile, SecretKey};
+use verimount_host::printable;
 
 use crate::{
     Outcome,

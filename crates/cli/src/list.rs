@@ -9,11 +9,14 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use verimount::mounts::{
-    AskError, EndingMount, MountEntry, NoAnswer, RegisteredExport, Status, ask_export, ask_mount,
-    ending_mounts, mounts, registered_exports,
+use verimount::Pin;
+use verimount_host::{
+    mounts::{
+        AskError, EndingMount, MountEntry, NoAnswer, RegisteredExport, Status, ask_export,
+        ask_mount, ending_mounts, mounts, registered_exports,
+    },
+    one_line, printable,
 };
-use verimount::{Pin, one_line, printable};
 
 use crate::{
     Outcome,

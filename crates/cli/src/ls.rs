@@ -11,7 +11,8 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{DirEntry, Location, printable};
+use verimount::{DirEntry, Location};
+use verimount_host::printable;
 
 use self::{entry::Entry, json::JsonEntry, long::Long};
 use crate::{

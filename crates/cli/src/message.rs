@@ -5,7 +5,7 @@ use std::{
 
 use anyhow::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use verimount::one_line;
+use verimount_host::one_line;
 
 use crate::{advice::advice, shown_url::without_secrets, unknown_option::suggest_commands};
 

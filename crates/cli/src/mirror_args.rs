@@ -1,7 +1,8 @@
 use std::path::Path;
 
 use clap::{Args, ValueHint};
-use verimount::{Location, OpenOptions, printable, sandbox::Sandbox};
+use verimount::{Location, OpenOptions};
+use verimount_host::{printable, sandbox::Sandbox};
 
 use crate::{message::say, options::location};
 

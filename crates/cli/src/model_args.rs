@@ -2,7 +2,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use verimount::{ModelKey, ModelSignature, printable};
+use verimount::{ModelKey, ModelSignature};
+use verimount_host::printable;
 
 use crate::options::read_key_file;
 

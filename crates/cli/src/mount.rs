@@ -2,8 +2,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use verimount::{
-    Location, Mount as Mounted, ResidentFiles,
+use verimount::Location;
+use verimount_host::{
+    Mount as Mounted, ResidentFiles, mount,
     mounts::AttachOptions,
     printable,
     sandbox::{Kind, Sandbox},
@@ -110,7 +111,7 @@ impl Mount {
             .suid(self.powers.suid)
             .dev(self.powers.dev)
             .resident(resident);
-        let mounted = content.mount(&self.directory, &options);
+        let mounted = mount(&content, &self.directory, &options);
         mounted.map_err(|error| {
             if error.is_failed_read() {
                 let text = format!("{error}; use --as-file to read its undamaged parts");

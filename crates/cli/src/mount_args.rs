@@ -1,7 +1,7 @@
 use std::{ffi::OsString, num::NonZeroUsize};
 
 use clap::Args;
-use verimount::{
+use verimount_host::{
     MountOptions,
     mounts::{AttachOptions, auto_threads},
 };

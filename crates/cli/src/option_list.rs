@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{Arg, CommandFactory, error::ErrorKind};
-use verimount::printable;
+use verimount_host::printable;
 
 use crate::Cli;
 

@@ -11,10 +11,11 @@ use clap::{
     Args, ValueHint,
     builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser},
 };
-use verimount::options::{BlockSize, HashAlgorithm, Salt, TreeParams, parse_hex};
 use verimount::{
-    FileDigest, ImageDevice, Location, OpenOptions, PublicKey, printable, sandbox::Sandbox,
+    FileDigest, ImageDevice, Location, OpenOptions, PublicKey,
+    options::{BlockSize, HashAlgorithm, Salt, TreeParams, parse_hex},
 };
+use verimount_host::{printable, sandbox::Sandbox};
 
 use crate::{dm_verity::DmVerityArgs, mirror_args::MirrorArgs, remote::AccessArgs};
 

@@ -8,11 +8,8 @@ use std::{
 
 use anyhow::Result;
 use serde::Serialize;
-use verimount::{
-    Error, ErrorKind,
-    options::SealError,
-    volume::{VolumeError, kind_of},
-};
+use verimount::{Error, ErrorKind, options::SealError};
+use verimount_host::volume::{VolumeError, kind_of};
 
 use crate::{
     interrupt::{Interrupted, received_signal},

@@ -1,5 +1,5 @@
 use clap::Args;
-use verimount::MountOptions;
+use verimount_host::MountOptions;
 
 /// The options for owners and permissions of files.
 #[derive(Args)]

@@ -1,6 +1,7 @@
 use anyhow::Result;
 use clap::Args;
-use verimount::{ErrorKind, ResidentFiles, sandbox::Sandbox};
+use verimount::ErrorKind;
+use verimount_host::{ResidentFiles, sandbox::Sandbox};
 
 use crate::{message::wrong_usage, options::parse_size};
 

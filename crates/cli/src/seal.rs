@@ -2,7 +2,8 @@ use std::{io::Write, path::PathBuf};
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use verimount::{NewSeal, SealFormat, SealOptions, options::dm_verity, printable, seal};
+use verimount::{NewSeal, SealFormat, SealOptions, options::dm_verity, seal};
+use verimount_host::printable;
 
 use crate::{
     Outcome,

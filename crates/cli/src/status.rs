@@ -12,8 +12,7 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use verimount::mounts::Status as Told;
-use verimount::{one_line, printable};
+use verimount_host::{mounts::Status as Told, one_line, printable};
 
 use self::{prometheus::Metrics, shown::Shown};
 use crate::{

@@ -5,10 +5,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{AtFlags, CWD, FileType, statat};
-use verimount::mounts::{
-    AskError, EndingMount, Export, NoAnswer, Status, ask_export, ask_mount, ending_mounts,
+use verimount_host::{
+    mounts::{
+        AskError, EndingMount, Export, NoAnswer, Status, ask_export, ask_mount, ending_mounts,
+    },
+    printable,
 };
-use verimount::printable;
 
 /// How long an export may take to answer, which it does without accessing storage.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

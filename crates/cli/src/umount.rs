@@ -5,8 +5,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use verimount::mounts::{DaemonEnd, Kind, UnmountError, ask_mount, unmount};
-use verimount::printable;
+use verimount_host::{
+    mounts::{DaemonEnd, Kind, UnmountError, ask_mount, unmount},
+    printable,
+};
 
 use crate::{
     Outcome,

@@ -10,8 +10,8 @@ use serde::Serialize;
 use verimount::{
     Finding, Location, Report, VerifyOptions,
     options::{BadReason, BlockKind},
-    printable,
 };
+use verimount_host::printable;
 
 use crate::{
     Outcome,

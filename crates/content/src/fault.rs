@@ -116,7 +116,9 @@ pub trait OtherFault: fmt::Debug + fmt::Display + Any + Send + Sync {
     fn kind(&self) -> ErrorKind;
 
     /// The failed read that it comes from, if it comes from one.
-    fn failed_read(&self) -> Option<&ReadError>;
+    fn failed_read(&self) -> Option<&ReadError> {
+        None
+    }
 }
 
 impl Fault {

@@ -31,6 +31,7 @@ mod options;
 mod origin;
 mod pin;
 mod place;
+mod progress;
 mod seal_search;
 mod trust;
 
@@ -51,6 +52,7 @@ pub use options::Options;
 pub use origin::{CacheStatus, Origin, OriginFailure, OriginReplacement, OriginStatus};
 pub use pin::Pin;
 pub use place::Place;
+pub use progress::{Progress, Step, UNKNOWN, Watch, Watcher, step};
 pub use seal_search::{find_seal, look_for_hash_area, look_for_seal};
 pub use trust::{ParseRootHashError, Pins, RootHash, Trust};
 pub use verimount_mirrors::{MirrorStats, Mirrors, PlaceStats};

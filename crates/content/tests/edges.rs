@@ -21,6 +21,7 @@ const ORDER: &[&[&str]] = &[
         "location",
         "origin",
         "pin",
+        "progress",
         "trust",
     ],
     &["opening"],

@@ -13,20 +13,20 @@ use std::{
 };
 
 use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, open};
+use verimount_content::Watch;
 use verimount_scan::{
     ArchiveScan, Compression, Error as ScanError, Options as ScanOptions, SourceTree, scan_layers,
 };
-use verimount_source::FileSource;
+use verimount_source::{FileSource, folder_of};
 
-pub(crate) use self::receive::Receiver;
 use crate::{
     Error,
     fault::{ContentFault, Fault},
     image_archive::{self, InArchive},
     image_format,
-    output_file::folder_of,
-    progress::Watch,
 };
+
+pub(crate) use self::receive::Receiver;
 
 /// Opens an archive for reading. For the writer of a named pipe, the open does not wait, but each read does.
 pub(crate) fn open_archive(path: &Path) -> io::Result<File> {

@@ -6,13 +6,10 @@ use std::{
 };
 
 use sha2::{Sha256, Sha512, digest::DynDigest};
+use verimount_content::{Step, UNKNOWN, Watch, step};
 use verimount_verity::{Digest, HashAlgorithm, parse_hex};
 
-use crate::{
-    Error,
-    fault::ContentFault,
-    progress::{Step, UNKNOWN, Watch, step},
-};
+use crate::{Error, fault::ContentFault};
 
 /// How much of a blob is read at once, in bytes.
 const PIECE: usize = 1 << 20;

@@ -3,9 +3,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use verimount_content::open_file;
+use verimount_content::{UNKNOWN, Watch, Watcher, open_file, step, watched};
 use verimount_scan::{Links, Losses, Options as ScanOptions, OutwardLinks, SourceTree, scan};
-use verimount_source::{FileSource, ReadAt};
+use verimount_source::{FileSource, OutputFile, ReadAt, all_processors, folder_of};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 
 use crate::{
@@ -15,9 +15,6 @@ use crate::{
     image_format,
     image_plan::ImagePlan,
     model::{BuildChecks, ContentChecks},
-    output_file::{OutputFile, folder_of},
-    processors::all_processors,
-    progress::{UNKNOWN, Watch, Watcher, step, watched},
 };
 
 /// How an image is built.

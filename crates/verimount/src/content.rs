@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use verimount_content::Opened;
+use verimount_source::all_processors;
 use verimount_tree::{Measurement, SingleFile, Tree};
 use verimount_verity::{Identity, Sealed, VerifyStats};
 
@@ -9,7 +10,6 @@ use crate::{
     fault::{ContentFault, Fault},
     image_format,
     open::open,
-    processors::all_processors,
     verify::verify,
 };
 
@@ -36,6 +36,11 @@ impl Content {
         Error: From<L::Error>,
     {
         open(location.try_into()?, options)
+    }
+
+    /// What it was opened as, for those who serve it.
+    pub fn opened(&self) -> &Opened {
+        &self.opened
     }
 
     /// Where it was opened.
@@ -128,7 +133,10 @@ impl Content {
     }
 
     /// The tree of the image; `None` if the content is no image.
-    pub(crate) fn tree(&self) -> Result<Option<Box<dyn Tree>>, Error> {
+    ///
+    /// # Errors
+    /// Those of reading, and of damaged images.
+    pub fn tree(&self) -> Result<Option<Box<dyn Tree>>, Error> {
         let devices = self
             .devices
             .iter()
@@ -138,7 +146,7 @@ impl Content {
     }
 
     /// A directory with the content as its only file.
-    pub(crate) fn single_file(&self) -> SingleFile {
+    pub fn single_file(&self) -> SingleFile {
         let file = SingleFile::new(
             self.opened.location.file_name(),
             &self.opened.stored,

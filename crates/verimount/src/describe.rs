@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use verimount_content::{Place, Trust, look_for_hash_area, look_for_seal};
-use verimount_integrity::{Error as VolumeError, SECTOR, Superblock};
 use verimount_source::{Fetch, Unchecked};
 use verimount_verity::{Checked, SealLayout, Sealed, dm_verity::HashArea};
 
@@ -32,8 +31,6 @@ pub struct Description {
 pub enum FileKind {
     /// An image.
     Image(ImageDescription),
-    /// A volume.
-    Volume(Superblock),
     /// Anything else, which is sealed.
     File,
 }
@@ -64,7 +61,7 @@ pub enum FoundFormat {
 /// Of the options, [`OpenOptions::sidecar`] and [`OpenOptions::hash_offset`] say where its seal is.
 ///
 /// # Errors
-/// [`WrongFormat`](crate::ErrorKind::WrongFormat), if it is neither sealed nor an image nor a volume; those of reading.
+/// [`WrongFormat`](crate::ErrorKind::WrongFormat), if it is neither sealed nor an image; those of reading.
 pub fn describe<L: TryInto<Location>>(
     location: L,
     options: &OpenOptions,
@@ -77,15 +74,6 @@ where
     let place = Place::new(location.clone(), options);
     let (source, _) = place.content()?;
     let size = source.length();
-    if let Some(volume) = volume(&location, &source)? {
-        let kind = FileKind::Volume(volume);
-        return Ok(Description {
-            size,
-            kind,
-            seal: None,
-            model: None,
-        });
-    }
     let seal = match dm_verity(&place, &source)? {
         Some(area) => Some(area),
         None => fs_verity(&place, &source)?,
@@ -117,21 +105,6 @@ where
         seal,
         model,
     })
-}
-
-fn volume(location: &Location, source: &Arc<dyn Fetch>) -> Result<Option<Superblock>, Error> {
-    let superblock = match Superblock::read(&Unchecked(&**source)) {
-        Err(VolumeError::NotIntegrity | VolumeError::TooSmall { .. }) => return Ok(None),
-        other => other.map_err(|error| Fault::volume(location, error))?,
-    };
-    let disk = superblock.provided_data_sectors().saturating_mul(SECTOR);
-    let is_alone = superblock.interleave().is_some();
-    if is_alone && disk >= source.length() {
-        let size = source.length();
-        Err(Fault::TruncatedVolume { size, disk }.at(location))
-    } else {
-        Ok(Some(superblock))
-    }
 }
 
 fn fs_verity(place: &Place, source: &Arc<dyn Fetch>) -> Result<Option<FoundSeal>, Error> {

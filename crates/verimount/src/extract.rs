@@ -27,6 +27,7 @@ use rustix::{
     fs::{AtFlags, FileType as SystemType, Mode, linkat, mknodat, symlinkat},
     io::Errno,
 };
+use verimount_content::{Watch, Watcher, step, watched};
 use verimount_scan::FileId;
 use verimount_source::{Progress, Scratch};
 use verimount_tree::{
@@ -43,7 +44,6 @@ use crate::{
     Error, Location, Step,
     fault::{ContentFault, Fault},
     file::CHUNK,
-    progress::{Watch, Watcher, step, watched},
 };
 
 pub use unrestored::{Unrestored, UnrestoredFiles, UnrestoredText};

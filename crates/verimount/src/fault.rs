@@ -6,13 +6,9 @@ use rustix::io::Errno;
 pub(crate) use verimount_content::Fault as ContentFault;
 use verimount_content::OtherFault;
 use verimount_erofs::BuildError as ErofsError;
-use verimount_integrity::Error as VolumeError;
 use verimount_models::{Differs, Error as ModelError, Uncovered};
-use verimount_mount::MountError;
 use verimount_romfs::Error as RomfsError;
-use verimount_scan::{Error as ScanError, InvalidPattern, Loss, Lost};
-use verimount_serve::ResidentError;
-use verimount_source::ReadError;
+use verimount_scan::{Error as ScanError, Loss, Lost};
 use verimount_tree::Error as TreeError;
 
 use crate::{
@@ -41,26 +37,6 @@ pub(crate) enum Fault {
     /// An EROFS image cannot be built. The reason names the place.
     #[error("{0}")]
     BuildErofs(ErofsError),
-    /// A volume cannot be used, made or changed.
-    #[error(": {0}")]
-    Volume(VolumeError),
-    /// It cannot be mounted. The reason names the mount point.
-    #[error("{0}")]
-    Mount(MountError),
-    /// Permissions were to be replaced that the files have in the image.
-    #[error(": its files have permissions of their own, which no umask replaces")]
-    PermissionsStored,
-    /// There is no memory for files that are to be resident. The reason says so.
-    #[error("{0}")]
-    ResidentMemory(ResidentError),
-    /// A pattern of files that are to be resident is invalid.
-    #[error("{0}")]
-    ResidentPattern(InvalidPattern),
-    /// No file is to be resident.
-    #[error(
-        ": no file with content is to be resident: a pattern is of whole paths, such as **/*.bin"
-    )]
-    NothingResident,
     /// Everything was to be fetched ahead, and nothing would keep it.
     #[error(": there is no cache that would keep what is fetched")]
     NoCache,
@@ -98,26 +74,6 @@ pub(crate) enum Fault {
     /// It is neither sealed nor an image nor a volume.
     #[error(" has no seal, at its end or beside it, and is neither an image nor a volume")]
     Unrecognised,
-    /// The file of a volume is smaller than its disk.
-    #[error(" is a truncated volume: it has {size} bytes, and a disk of {disk}")]
-    TruncatedVolume {
-        /// The size of its file in bytes.
-        size: u64,
-        /// The size of its disk in bytes.
-        disk: u64,
-    },
-    /// A new volume with a separate data device needs the size of its file.
-    #[error(" does not exist, and the size of its disk does not say how large to make it")]
-    NoDataSize,
-    /// A volume that is not a regular file cannot be extended.
-    #[error(" is not a regular file: it cannot be extended")]
-    CannotExtend,
-    /// A volume cannot become smaller.
-    #[error(" already has {size} bytes, and volumes cannot shrink")]
-    CannotShrink {
-        /// The size of its file in bytes.
-        size: u64,
-    },
     /// The content is not an image.
     #[error(" is not an image")]
     NotAnImage,
@@ -206,26 +162,11 @@ impl Fault {
             reason => Self::BuildErofs(reason).somewhere(),
         }
     }
-
-    /// The error that a volume cannot be used.
-    pub(crate) fn volume(at: impl Into<Location>, reason: VolumeError) -> Error {
-        match reason {
-            VolumeError::Cancelled => ContentFault::Cancelled.at(at),
-            reason => Self::Volume(reason).at(at),
-        }
-    }
 }
 
 impl OtherFault for Fault {
     fn kind(&self) -> ErrorKind {
         error_kind::of(self)
-    }
-
-    fn failed_read(&self) -> Option<&ReadError> {
-        match self {
-            Self::Volume(VolumeError::Source(error)) => Some(error),
-            _ => None,
-        }
     }
 }
 
@@ -256,8 +197,6 @@ pub(crate) enum Precious {
     NotASeal,
     /// A seal was to be made, and this one is signed.
     SignedSeal,
-    /// A volume was to be formatted, and there are bytes that are not zero.
-    Bytes,
 }
 
 impl fmt::Display for Precious {
@@ -266,7 +205,6 @@ impl fmt::Display for Precious {
             Self::NotAnImage => "not an image",
             Self::NotASeal => "not a seal",
             Self::SignedSeal => "signed",
-            Self::Bytes => "not empty",
         })
     }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde::{Deserialize, de::DeserializeOwned};
+use verimount_content::Watch;
 use verimount_names::one_line;
 use verimount_scan::ArchiveScan;
 
@@ -18,7 +19,6 @@ use crate::{
     archive_input::Rest,
     blob::{Stopped, digest_text, hashed, parse_digest},
     fault::{ContentFault, Fault},
-    progress::Watch,
 };
 
 /// The longest description of an image in bytes. Those that exist have some kilobytes.

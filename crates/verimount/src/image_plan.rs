@@ -3,9 +3,9 @@
 use std::{fs::File, path::Path, sync::Arc};
 
 use verimount_scan::{InodeId, Loss, Losses, Observer, SourceTree};
-use verimount_source::Progress;
+use verimount_source::{Progress, all_processors};
 
-use crate::{Error, ImageFormat, RomfsOptions, fault::Fault, processors::all_processors};
+use crate::{Error, ImageFormat, RomfsOptions, fault::Fault};
 
 /// The layout of an image that is to be written.
 pub(crate) enum ImagePlan {

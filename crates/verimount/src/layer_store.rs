@@ -13,7 +13,9 @@ use std::{
 
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
+use verimount_content::Watch;
 use verimount_scan::{ArchiveScan, Compression, Options as ScanOptions, StoreLayer, scan_store};
+use verimount_source::folder_of;
 use verimount_sys::GuardedPath;
 use verimount_verity::HashAlgorithm;
 
@@ -24,8 +26,6 @@ use crate::{
     build::build_tree,
     fault::{ContentFault, Fault},
     image_archive::{FilePart, ImageArchiveError, ImageFiles, InArchive, images},
-    output_file::folder_of,
-    progress::Watch,
 };
 
 /// Builds an image that is a store of all layers of container images. Each source is an archive, as docker, podman and skopeo

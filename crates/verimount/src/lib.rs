@@ -106,26 +106,6 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An image of a directory, mounted for all programs of this user:
-//!
-//! ```
-//! # if std::fs::File::open("/dev/fuse").is_err() { return Ok(()) }
-//! # let folder = tempfile::tempdir()?;
-//! # std::env::set_current_dir(&folder)?;
-//! # std::fs::create_dir_all("app/docs")?;
-//! # std::fs::create_dir("mnt")?;
-//! # std::fs::write("app/docs/README.md", "hello\n")?;
-//! use verimount::{BuildOptions, Content, MountOptions, OpenOptions, build};
-//!
-//! let built = build("app", "app.img", &BuildOptions::new())?;
-//! let digest = built.digest.expect("it is sealed by default");
-//! let content = Content::open("app.img", &OpenOptions::new().digest(digest))?;
-//! let mount = content.mount("mnt", &MountOptions::new())?;
-//! assert_eq!(std::fs::read_to_string("mnt/docs/README.md")?, "hello\n");
-//! drop(mount);
-//! # Ok::<_, Box<dyn std::error::Error>>(())
-//! ```
-//!
 //! A source of one's own, such as a store that is slow to read, with a cache:
 //!
 //! ```
@@ -183,7 +163,7 @@ mod describe;
 mod diff;
 mod error_kind;
 mod extract;
-#[cfg_attr(not(feature = "remote"), path = "far/absent.rs")]
+#[cfg(feature = "remote")]
 mod far;
 mod fault;
 mod file;
@@ -197,24 +177,14 @@ mod listing;
 mod losses;
 mod metadata;
 mod model;
-mod mount;
 mod open;
 mod open_options;
-mod output_file;
 mod prefetch;
-mod processors;
-mod progress;
-mod resident;
 mod seal;
 mod sign;
 mod verify;
 
-pub mod bridge;
-pub mod doctor;
-pub mod mounts;
 pub mod options;
-pub mod sandbox;
-pub mod volume;
 
 pub use build::{BuildOptions, Built, build, build_archive};
 pub use build_format::{ImageFormat, RomfsOptions};
@@ -231,11 +201,8 @@ pub use listing::{DirEntry, ReadDir, Walk};
 pub use losses::{LossText, RefusedLosses};
 pub use metadata::Metadata;
 pub use model::ModelSignature;
-pub use mount::{Mount, MountOptions};
 pub use open_options::OpenOptions;
 pub use prefetch::Prefetch;
-pub use progress::{Progress, Step};
-pub use resident::ResidentFiles;
 pub use seal::{DigestOptions, NewSeal, SealFormat, SealOptions, digest, seal};
 pub use sign::{NewKeyFiles, SealedFile};
 pub use verify::{Finding, Repaired, Report, VerifiedModel, VerifyOptions};
@@ -268,18 +235,17 @@ pub use verimount_content::Error;
 pub use verimount_content::Location;
 #[doc(inline)]
 pub use verimount_content::{
-    ErrorKind, LocationError, MirrorStats, ParseRootHashError, Pin, PlaceStats, RootHash, Unshared,
-    UnsharedReason,
+    ErrorKind, LocationError, MirrorStats, ParseRootHashError, Pin, PlaceStats, Progress, RootHash,
+    Step, Unshared, UnsharedReason,
 };
 pub use verimount_models::{Claim as ModelClaim, Key as ModelKey};
-pub use verimount_names::{one_line, printable, printable_json};
 pub use verimount_source::{Fetch, ReadAt, ReadError};
 pub use verimount_tree::{FileType, Timestamp};
 pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey, SecretKey};
 
 #[cfg(feature = "remote")]
 pub use {
-    far::{CheckedCopy, PullOptions, Pulled, PushOptions, Pushed, pull, push, verify_cache},
+    far::{PullOptions, Pulled, PushOptions, Pushed, pull, push},
     verimount_cache::{Cache, CacheError},
     verimount_remote::{RemoteOptions, set_fetch_memory},
 };

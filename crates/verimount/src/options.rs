@@ -17,7 +17,4 @@ pub use verimount_verity::{
 };
 
 #[cfg(feature = "remote")]
-pub use {
-    verimount_cache::{Cleared, Key as CacheKey, Stored},
-    verimount_remote::{Authorities, Headers, ParseAuthoritiesError, ParseHeadersError},
-};
+pub use verimount_remote::{Authorities, Headers, ParseAuthoritiesError, ParseHeadersError};

@@ -8,8 +8,8 @@ use std::{
 };
 
 use rustix::fs::OFlags;
-use verimount_content::{Options, Place, open_file, sidecar_path};
-use verimount_source::{Fetch, FileSource, ReadAt, Unchecked};
+use verimount_content::{Options, Place, Watch, Watcher, open_file, sidecar_path, step, watched};
+use verimount_source::{Fetch, FileSource, OutputFile, ReadAt, Unchecked, all_processors};
 use verimount_verity::{
     Descriptor, Error as VerityError, FileDigest, Identity, SealLayout, Sealed, TreeParams,
     append_seal, build_tree,
@@ -21,9 +21,6 @@ use crate::{
     Error, Location, ModelSignature, Step,
     fault::{ContentFault, Fault, Precious},
     model::seal_checked,
-    output_file::OutputFile,
-    processors::all_processors,
-    progress::{Watch, Watcher, step, watched},
 };
 
 /// How a file is sealed.

@@ -7,14 +7,13 @@ use std::{
 };
 
 use verimount_content::{Place, Trust, find_seal};
-use verimount_source::FileSource;
+use verimount_source::{FileSource, OutputFile};
 use verimount_verity::{
     Error as VerityError, FileDigest, KeyPair, SealLayout, Sealed, SecretKey, Signature,
 };
 
 use crate::{
-    Error, Location, OpenOptions, fault::ContentFault, open::cut_off, output_file::OutputFile,
-    seal::open_to_change,
+    Error, Location, OpenOptions, fault::ContentFault, open::cut_off, seal::open_to_change,
 };
 
 /// A sealed file that can be signed.

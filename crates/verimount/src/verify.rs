@@ -4,8 +4,8 @@ use std::{
 };
 
 use thiserror::Error as ThisError;
-
-use verimount_source::ReadAt;
+use verimount_content::{UNKNOWN, Watch, Watcher, step, watched};
+use verimount_source::{ReadAt, all_processors};
 use verimount_tree::Error as TreeError;
 use verimount_verity::{BadRange, BadReason, Identity, survey};
 
@@ -15,8 +15,6 @@ use crate::{
     image_format::{check, open_damaged},
     model::verify_model,
     open::cut_off,
-    processors::all_processors,
-    progress::{UNKNOWN, Watch, Watcher, step, watched},
 };
 
 /// How content is verified as a whole.

@@ -7,8 +7,8 @@ use serde::Serialize;
 use verimount::{
     Description, FileKind, FoundFormat, FoundSeal, ImageDescription, ModelClaim,
     options::{SealError, Sealed, dm_verity::HashArea},
-    printable,
 };
+use verimount_host::{printable, volume::Superblock};
 
 use crate::volume::VolumeInfo;
 
@@ -196,13 +196,9 @@ impl Seal {
 
 impl Report {
     pub(super) fn new(file: String, found: &Description) -> Result<Self, SealError> {
-        let (kind, image, volume) = match &found.kind {
-            FileKind::Image(image) => ("image", Some(ImageInfo::new(image)), None),
-            FileKind::Volume(superblock) => {
-                let volume = VolumeInfo::new(file.clone(), superblock);
-                ("volume", None, Some(volume))
-            }
-            _ => ("file", None, None),
+        let (kind, image) = match &found.kind {
+            FileKind::Image(image) => ("image", Some(ImageInfo::new(image))),
+            _ => ("file", None),
         };
         let seal = found.seal.as_ref().map(Seal::new).transpose()?.flatten();
         let of_seal = |field: fn(&Seal) -> &Option<String>| {
@@ -218,8 +214,24 @@ impl Report {
             image,
             model: found.model.as_ref().map(ModelInfo::new),
             seal,
-            volume,
+            volume: None,
         })
+    }
+
+    /// Of a volume.
+    pub(super) fn of_volume(file: String, superblock: &Superblock, size: u64) -> Self {
+        Self {
+            size,
+            kind: "volume",
+            verified: false,
+            digest: None,
+            root_hash: None,
+            image: None,
+            model: None,
+            seal: None,
+            volume: Some(VolumeInfo::new(file.clone(), superblock)),
+            file,
+        }
     }
 
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {

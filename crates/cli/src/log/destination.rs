@@ -10,7 +10,7 @@ use rustix::{
     io::Errno,
     stdio::dup2_stderr,
 };
-use verimount::{
+use verimount_host::{
     mounts::GuardedPath,
     sandbox::{Answer, Task, ask_for_file},
 };

@@ -10,7 +10,7 @@ use tracing_subscriber::{
     field::RecordFields,
     fmt::{FormatFields, format::Writer},
 };
-use verimount::one_line;
+use verimount_host::one_line;
 
 use crate::json::json_line;
 

@@ -1,7 +1,8 @@
 use std::ffi::OsStr;
 
 use serde::Serialize;
-use verimount::{FileType, Timestamp, printable};
+use verimount::{FileType, Timestamp};
+use verimount_host::printable;
 
 use super::entry::Entry;
 use crate::json::VERSION;

@@ -1,6 +1,7 @@
 use std::fmt;
 
-use verimount::{FileType, printable};
+use verimount::FileType;
+use verimount_host::printable;
 
 use super::{date::Date, entry::Entry};
 

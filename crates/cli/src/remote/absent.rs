@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use verimount::{Content, OpenOptions, sandbox::Sandbox};
+use verimount::{Content, OpenOptions};
+use verimount_host::sandbox::Sandbox;
 
 use crate::Outcome;
 

@@ -13,10 +13,8 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use verimount::{
-    Cache, CacheError, OpenOptions, RemoteOptions, doctor::has_system_certificates, printable,
-    sandbox::Sandbox, set_fetch_memory,
-};
+use verimount::{Cache, CacheError, OpenOptions, RemoteOptions, set_fetch_memory};
+use verimount_host::{doctor::has_system_certificates, printable, sandbox::Sandbox};
 
 use super::cache_directory::usual_directory;
 use crate::{message::say, options::parse_size};

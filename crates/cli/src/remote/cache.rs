@@ -6,7 +6,11 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use verimount::{Cache, CheckedCopy, options::Stored, printable, verify_cache};
+use verimount::Cache;
+use verimount_host::{
+    cache::{CheckedCopy, Stored, verify},
+    printable,
+};
 
 use super::access::CacheArgs;
 use crate::{Outcome, commands::commands, json::write_report};
@@ -162,7 +166,7 @@ impl Verify {
         let cache = self.cache.open()?;
         let (mut outcome, mut written) = (Outcome::Good, Ok(()));
         let mut checked = Vec::new();
-        verify_cache(&cache, |copy: CheckedCopy| {
+        verify(&cache, |copy: CheckedCopy| {
             if copy.removed > 0 {
                 outcome = Outcome::Bad;
             }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use rustix::process::{Uid, geteuid};
-use verimount::printable;
+use verimount_host::printable;
 
 /// The directory for services of root, which may run without a home.
 const OF_ROOT: &str = "/var/cache";

@@ -5,7 +5,8 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{Location, OpenOptions, PullOptions, printable, pull};
+use verimount::{Location, OpenOptions, PullOptions, pull};
+use verimount_host::printable;
 
 use super::SessionArgs;
 use crate::{

@@ -5,7 +5,8 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{Error, ErrorKind, Location, PushOptions, printable, push};
+use verimount::{Error, ErrorKind, Location, PushOptions, push};
+use verimount_host::printable;
 
 use super::SessionArgs;
 use crate::{

@@ -7,12 +7,16 @@ use std::{
 };
 
 use indicatif::HumanDuration;
-use verimount::bridge::{BridgeStatus, PolicyStatus};
-use verimount::mounts::{
-    CacheStatus, ImageStatus, Kind, OriginReplacement, OriginStatus, ResidentStatus, Served,
-    Status, StorageCounts, VolumeStatus,
+use verimount::{MirrorStats, Pin, PlaceStats};
+use verimount_host::{
+    bridge::{BridgeStatus, PolicyStatus},
+    mounts::{
+        CacheStatus, ImageStatus, Kind, OriginReplacement, OriginStatus, ResidentStatus, Served,
+        Status, StorageCounts, VolumeStatus,
+    },
+    one_line,
+    sandbox::Held,
 };
-use verimount::{MirrorStats, Pin, PlaceStats, one_line, sandbox::Held};
 
 use super::prometheus::Metric;
 

@@ -1,6 +1,6 @@
 use std::time::SystemTime;
 
-use verimount::mounts::Status;
+use verimount_host::mounts::Status;
 
 use super::{prometheus::Metrics, shown::Shown};
 

@@ -8,24 +8,23 @@ use std::{
 use anyhow::{Context, Result};
 use clap::Args;
 use rustix::process::configure_io_flusher_behavior;
-use verimount::printable;
-use verimount::volume::memory_share;
-use verimount::volume::return_freed_memory;
-use verimount::volume::{Algorithm, CommitTimer, Integrity, Key, Mode, OpenOptions};
-use verimount::{
-    Error, ErrorKind,
+use verimount::{Error, ErrorKind};
+use verimount_host::{
+    printable,
     sandbox::Sandbox,
-    volume::{self, VolumeFiles},
-};
-
-use crate::{
-    message::{Explained, say},
-    options::{one_of, parse_size},
+    volume::{
+        self, Algorithm, CommitTimer, Integrity, Key, Mode, OpenOptions, VolumeFiles, memory_share,
+        return_freed_memory,
+    },
 };
 
 use super::{
     holder::{finding_holder, holder},
     opened::OpenedVolume,
+};
+use crate::{
+    message::{Explained, say},
+    options::{one_of, parse_size},
 };
 
 /// How long to wait for a volume in use to be closed. Writing its pending data takes seconds.

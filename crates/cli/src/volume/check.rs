@@ -11,26 +11,24 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
-use verimount::mounts::CheckEvent;
-use verimount::volume::{BadRange, SECTOR};
-use verimount::{
-    Progress, Step,
-    volume::{self, CheckOptions},
+use verimount::{Progress, Step};
+use verimount_host::{
+    mounts::CheckEvent,
+    one_line, printable,
+    volume::{self, BadRange, CheckOptions, SECTOR},
 };
-use verimount::{one_line, printable};
 use verimount_sync::Mutex;
-
-use crate::{
-    Outcome,
-    interrupt::Interrupt,
-    message::{counted, say},
-    progress::{Bar, Bars},
-};
 
 use super::{
     args::{DeviceArgs, IntegrityArgs, when_closed},
     exported,
     mounted::MountedVolume,
+};
+use crate::{
+    Outcome,
+    interrupt::Interrupt,
+    message::{counted, say},
+    progress::{Bar, Bars},
 };
 
 /// Read all blocks of a volume and list every bad range

@@ -5,7 +5,9 @@ use std::{
 
 use anyhow::{Result, bail};
 use rustix::process::geteuid;
-use verimount::mounts::{AskError, CheckEvent, Kind, ask_export, check_export, registered_exports};
+use verimount_host::mounts::{
+    AskError, CheckEvent, Kind, ask_export, check_export, registered_exports,
+};
 
 use crate::{interrupt::Interrupted, target::PATIENCE};
 

@@ -5,11 +5,12 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use verimount::volume::{
-    BlockSize, DiskSize, FormatOptions, Interleave, Mode, Padding, SECTOR, Superblock, TagSize,
+use verimount_host::volume::{
+    BlockSize, DiskSize, FormatOptions, Interleave, Mode, NewVolume, Padding, SECTOR, Superblock,
+    TagSize, format,
 };
-use verimount::volume::{NewVolume, format};
 
+use super::args::{DeviceArgs, IntegrityArgs, say_risk, when_closed};
 use crate::{
     Outcome,
     interrupt::Interrupt,
@@ -17,8 +18,6 @@ use crate::{
     options::{of_size, one_of, parse_size},
     progress::Bars,
 };
-
-use super::args::{DeviceArgs, IntegrityArgs, say_risk, when_closed};
 
 /// Format a file or block device as a volume whose blocks are all zero
 #[derive(Args)]

@@ -2,17 +2,15 @@ use std::io::{Write, stdout};
 
 use anyhow::Result;
 use clap::Args;
-use verimount::volume::DiskSize;
-use verimount::volume::{GrowBy, GrowOptions, grow};
+use verimount_host::volume::{DiskSize, GrowBy, GrowOptions, grow};
 
+use super::args::{DeviceArgs, IntegrityArgs, when_closed};
 use crate::{
     Outcome,
     interrupt::Interrupt,
     options::{of_size, parse_size},
     progress::Bars,
 };
-
-use super::args::{DeviceArgs, IntegrityArgs, when_closed};
 
 /// Grow a volume to the size of its device; the new blocks are zero
 ///

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::fs::{major, minor};
-use verimount::{
+use verimount_host::{
     mounts::{ending_mounts, shown_process},
     sandbox::{Answer, Task, ask},
 };

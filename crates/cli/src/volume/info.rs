@@ -6,9 +6,10 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
-use verimount::printable;
-use verimount::volume::VolumeFiles;
-use verimount::volume::{Interleave, Padding, SECTOR, Superblock};
+use verimount_host::{
+    printable,
+    volume::{Interleave, Padding, SECTOR, Superblock, VolumeFiles},
+};
 
 use crate::Outcome;
 

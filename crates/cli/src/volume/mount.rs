@@ -2,16 +2,15 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount::{
+use verimount_host::{
     mounts::{Mounted, attach},
     printable,
     sandbox::{Kind, Sandbox},
     volume::{DiskAccess, VolumeFs},
 };
 
-use crate::{Outcome, background::Ready, mount_args::MountArgs};
-
 use super::{args::UseArgs, opened::OpenedVolume};
+use crate::{Outcome, background::Ready, mount_args::MountArgs};
 
 /// Mount a volume as a directory with one file, disk, that behaves like a block device
 ///

@@ -7,9 +7,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use rustix::{io::Errno, process::geteuid};
-use verimount::mounts::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount, mounts};
-use verimount::printable;
-use verimount::volume::SECTOR;
+use verimount_host::{
+    mounts::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount, mounts},
+    printable,
+    volume::SECTOR,
+};
 
 use crate::interrupt::Interrupted;
 
@@ -51,7 +53,7 @@ impl MountedVolume {
     }
 
     /// Reads all of the disk, and passes events to `heard`, as
-    /// [`check_export`](verimount::mounts::check_export) does.
+    /// [`check_export`](verimount_host::mounts::check_export) does.
     ///
     /// # Errors
     /// What the system says that is not about a block, and that `heard` has cancelled it.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use verimount::{
+use verimount_host::{
     mounts::served,
     volume::{CommitTimer, Device, Disk, Volume, VolumeError},
 };

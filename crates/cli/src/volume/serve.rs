@@ -6,20 +6,19 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount::mounts::{EndSignals, Registration, auto_threads, end_by};
-use verimount::volume::{Server, VolumeExport};
-use verimount::{
+use verimount_host::{
+    mounts::{EndSignals, Registration, auto_threads, end_by},
     printable,
     sandbox::{Kind, Sandbox, removing},
+    volume::{Server, VolumeExport},
 };
 
+use super::{args::UseArgs, opened::OpenedVolume, socket::SocketArgs};
 use crate::{
     Outcome,
     background::{BackgroundArgs, Ready},
     options::{Auto, parse_threads},
 };
-
-use super::{args::UseArgs, opened::OpenedVolume, socket::SocketArgs};
 
 /// Serve a volume to NBD clients such as QEMU, which connect to nbd+unix:///?socket=PATH
 ///

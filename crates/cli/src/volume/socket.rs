@@ -11,9 +11,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::Args;
-use verimount::mounts::take_inherited;
-use verimount::printable;
-use verimount::volume::{Server, SocketAccess};
+use verimount_host::{
+    mounts::take_inherited,
+    printable,
+    volume::{Server, SocketAccess},
+};
 
 use crate::{message::wrong_usage, owner_args::parse_permissions};
 

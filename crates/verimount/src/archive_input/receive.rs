@@ -8,13 +8,13 @@ use std::{
     path::Path,
 };
 
+use verimount_content::Watch;
 use verimount_scan::{ArchiveError, Compression, Error as ScanError, check_beginning};
 
 use super::decompress::decompressed;
 use crate::{
     Error, Progress, Step,
     fault::{ContentFault, Fault},
-    progress::Watch,
 };
 
 /// How much is received at once, in bytes.
@@ -117,11 +117,7 @@ impl Meter<'_, '_> {
     fn count(&self, bytes: u64) -> io::Result<()> {
         let done = self.done.get() + bytes;
         self.done.set(done);
-        let progress = Progress {
-            step: Step::Receive,
-            done,
-            total: done,
-        };
+        let progress = Progress::new(Step::Receive, done, done);
         match (*self.watch.borrow_mut())(progress) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => {

@@ -1,6 +1,6 @@
 //! Storing in object stores.
 
-use verimount_content::{FarLocation, SIDECAR_SUFFIX};
+use verimount_content::{FarLocation, SIDECAR_SUFFIX, Watch, step};
 use verimount_remote::{Error as RemoteError, cloud::ObjectName};
 use verimount_source::{Fetch, ReadAt, Unchecked};
 
@@ -8,7 +8,6 @@ use super::{PushOptions, Pushed, sound_file::SoundFile};
 use crate::{
     Error, Step,
     fault::{ContentFault, Fault},
-    progress::{Watch, step},
 };
 
 /// Stores a file as the object `to`, its seal first if that is in another file.

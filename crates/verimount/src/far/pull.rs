@@ -6,8 +6,8 @@ mod share;
 use std::{path::Path, ptr, sync::Arc};
 
 use verimount_content::{
-    Accepted, FarLocation, LayersError, OpenFile, Options, Place, Trust, answering, file_copy,
-    mirrors_of, sidecar_path,
+    Accepted, FarLocation, LayersError, OpenFile, Options, Place, Trust, Watch, Watcher, answering,
+    file_copy, mirrors_of, sidecar_path, watched,
 };
 use verimount_remote::registry::{BlobDigest, Descriptor};
 use verimount_source::Fetch;
@@ -18,7 +18,6 @@ use crate::{
     Error, Location, OpenOptions, Unshared,
     fault::{ContentFault, Fault},
     open::open_accepted,
-    progress::{Watch, Watcher, watched},
     verify::verify_watched,
 };
 

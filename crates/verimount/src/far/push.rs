@@ -1,15 +1,11 @@
 use std::path::Path;
 
-use verimount_content::FarLocation;
+use verimount_content::{FarLocation, Watcher, watched};
 use verimount_remote::{RemoteOptions, Session, registry::Reference};
 use verimount_verity::Identity;
 
 use super::{cloud, registry, sound_file::SoundFile};
-use crate::{
-    Error, Location,
-    fault::Fault,
-    progress::{Watcher, watched},
-};
+use crate::{Error, Location, fault::Fault};
 
 /// How a file is stored in a registry or object store.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use verimount_content::registry::{EMPTY_CONFIG, NewLayers, RegistryImage, hashed};
+use verimount_content::{
+    Watch,
+    registry::{EMPTY_CONFIG, NewLayers, RegistryImage, hashed},
+    step,
+};
 use verimount_remote::{
     Error as RemoteError,
     registry::{BlobDigest, Reference, Repository, Rights},
@@ -13,7 +17,6 @@ use crate::{
     Error, FileKind, Location, Step,
     far::{PushOptions, Pushed, sound_file::SoundFile},
     fault::ContentFault,
-    progress::{Watch, step},
 };
 
 /// The media type of files that are not images.

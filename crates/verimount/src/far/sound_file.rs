@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use verimount_content::{Place, registry::SealedContent};
+use verimount_content::{Place, Watch, registry::SealedContent};
 use verimount_remote::registry::BlobDigest;
 use verimount_source::Fetch;
 use verimount_verity::Identity;
@@ -10,7 +10,6 @@ use verimount_verity::Identity;
 use crate::{
     Content, Error, FileKind, FoundFormat, Location, OpenOptions, describe,
     fault::{ContentFault, Fault},
-    progress::Watch,
     verify::verify_watched,
 };
 

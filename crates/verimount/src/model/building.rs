@@ -13,6 +13,7 @@ use verimount_scan::{
     AddedFile, AttributeChoice, Entry, EntryId, InodeId, InodeKind, Observer,
     Options as ScanOptions, Owner, SourceTree, Times,
 };
+use verimount_source::folder_of;
 use verimount_tree::Timestamp;
 
 use super::{
@@ -25,7 +26,6 @@ use crate::{
     Error,
     fault::{ContentFault, Fault},
     image_plan::ImagePlan,
-    output_file::folder_of,
 };
 
 /// What the files of a directory are compared with.

@@ -15,10 +15,11 @@ use std::{
     time::Duration,
 };
 
+use verimount_source::all_processors;
 use verimount_sync::Mutex;
 
 use super::in_order::{Difference, InOrder, Stopped};
-use crate::{Error, fault::ContentFault, processors::all_processors};
+use crate::{Error, fault::ContentFault};
 
 /// The most threads. The contents of files are read one after the other, so more would wait.
 const MAX_THREADS: usize = 4;

@@ -10,16 +10,15 @@ use std::{
     thread,
 };
 
+use verimount_content::{Watch, step};
 use verimount_models::{Check, Coverage, Expected, Key, Manifest, Subject};
-use verimount_source::Scratch;
+use verimount_source::{Scratch, all_processors};
 use verimount_tree::{FileType, NodeId, Tree, walk};
 
 use super::{SIGNATURE_FILE, kept_signature, type_name};
 use crate::{
     Content, Error, Step,
     fault::{ContentFault, Fault},
-    processors::all_processors,
-    progress::{Watch, step},
 };
 
 /// How much of a file is read at a time, in bytes.

@@ -8,7 +8,7 @@ mod prelude;
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use verimount::{
+use verimount_host::{
     mounts::{AttachOptions, EndSignals, ask_mount, attach, served, unmount},
     volume::{
         CommitTimer, Disk, DiskAccess, Mode, NewVolume, OpenOptions, Server, Volume, VolumeExport,
@@ -25,7 +25,7 @@ const MODES: [Mode; 3] = [Mode::Journal, Mode::Bitmap, Mode::Direct];
 #[track_caller]
 fn format(path: &Path, mib: u64) {
     let new = NewVolume::default().file_size(NonZeroU64::new(mib << 20));
-    verimount::volume::format(&VolumeFiles::from(path), &new).unwrap();
+    verimount_host::volume::format(&VolumeFiles::from(path), &new).unwrap();
 }
 
 /// A volume in use.
@@ -49,7 +49,7 @@ impl Served {
         // descriptors for a moment.
         let mut opened = None;
         eventually("it is not in use", || {
-            let tried = verimount::volume::open(&VolumeFiles::from(path), &options);
+            let tried = verimount_host::volume::open(&VolumeFiles::from(path), &options);
             let is_in_use = matches!(&tried, Err(error) if error.to_string().contains("in use"));
             opened = (!is_in_use).then_some(tried);
             !is_in_use

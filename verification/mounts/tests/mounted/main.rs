@@ -10,8 +10,9 @@ mod resident;
 
 use std::num::NonZeroUsize;
 
-use verimount::{
-    Location, MountOptions,
+use verimount::Location;
+use verimount_host::{
+    MountOptions,
     mounts::{EndSignals, ImageStatus, Status, ask_mount, unmount},
 };
 
@@ -36,7 +37,7 @@ impl Mounted {
     ) -> Result<Self, Error> {
         let content = Content::open(source.into(), options)?.read_ahead();
         let threads = NonZeroUsize::new(2).unwrap();
-        let mount = content.mount(directory, &mount.clone().threads(threads))?;
+        let mount = verimount_host::mount(&content, directory, &mount.clone().threads(threads))?;
         let signals = EndSignals::none().unwrap();
         Ok(Self {
             directory: directory.to_owned(),

@@ -16,12 +16,12 @@ pub(crate) use rustix::{
 };
 pub(crate) use serde_json::Value;
 pub(crate) use verimount::{
-    BuildOptions, Content, Error, FileDigest, Identity, ImageFormat, MountOptions, OpenOptions,
-    PublicKey, RomfsOptions, SealFormat, SealOptions, SealedFile, SecretKey, build,
-    mounts::Kind,
+    BuildOptions, Content, Error, FileDigest, Identity, ImageFormat, OpenOptions, PublicKey,
+    RomfsOptions, SealFormat, SealOptions, SealedFile, SecretKey, build,
     options::{BlockSize, TreeParams},
     seal,
 };
+pub(crate) use verimount_host::{MountOptions, mounts::Kind};
 pub(crate) use verimount_testkit::*;
 pub(crate) use verimount_verity::{KeyPair, dm_verity};
 

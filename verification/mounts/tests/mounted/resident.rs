@@ -8,7 +8,8 @@ use std::{
     },
 };
 
-use verimount::{ErrorKind, Location, ReadAt, ReadError, ResidentFiles, mounts::ResidentStatus};
+use verimount::{ErrorKind, Location, ReadAt, ReadError};
+use verimount_host::{ResidentFiles, mounts::ResidentStatus};
 
 use super::{romfs, world_with_image};
 use crate::prelude::*;

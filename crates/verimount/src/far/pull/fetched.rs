@@ -7,16 +7,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use verimount_content::{LayersError, registry::hashed};
-use verimount_source::{FileSource, LARGEST_STEP, in_order};
+use verimount_content::{LayersError, Watch, registry::hashed, step};
+use verimount_source::{FileSource, LARGEST_STEP, OutputFile, folder_of, in_order};
 
 use super::Remote;
-use crate::{
-    Error, Location, Step,
-    fault::ContentFault,
-    output_file::{OutputFile, folder_of},
-    progress::{Watch, step},
-};
+use crate::{Error, Location, Step, fault::ContentFault};
 
 /// How many requests run at a time: enough to hide the time that each takes on the way.
 const REQUESTS: NonZeroUsize = NonZeroUsize::new(16).expect("it is positive");

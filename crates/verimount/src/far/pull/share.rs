@@ -2,17 +2,12 @@
 
 use std::{iter, ops::Range};
 
-use verimount_content::{Accepted, Olds, Options, Part, Place, Runs, reader};
-use verimount_source::{ReadAt, Scratch, in_order};
+use verimount_content::{Accepted, Olds, Options, Part, Place, Runs, Watch, reader, step};
+use verimount_source::{ReadAt, Scratch, all_processors, in_order};
 use verimount_verity::VerifiedReader;
 
 use super::{Fetched, Remote};
-use crate::{
-    Error, Step, Unshared,
-    fault::ContentFault,
-    processors::all_processors,
-    progress::{Watch, step},
-};
+use crate::{Error, Step, Unshared, fault::ContentFault};
 
 /// How many blocks are compared and copied at a time.
 const CHUNK: u64 = 256;

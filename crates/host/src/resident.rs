@@ -1,11 +1,11 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use verimount::{Content, Error};
 use verimount_scan::Patterns;
 use verimount_serve::{Resident, ResidentMemory, SelectedFiles, VerifiedTree};
 use verimount_tree::Tree;
 
 use crate::{
-    Content, Error,
     fault::{ContentFault, Fault},
     processors::auto_threads,
 };
@@ -26,18 +26,18 @@ impl ResidentFiles {
     /// Every regular file, as far as `limit` bytes of memory suffice.
     ///
     /// # Errors
-    /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for others than root,
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if the control group of this process has less memory, and those of the
+    /// [`PermissionDenied`](verimount::ErrorKind::PermissionDenied) for others than root,
+    /// [`InvalidInput`](verimount::ErrorKind::InvalidInput) if the control group of this process has less memory, and those of the
     /// system.
     pub fn all(limit: u64) -> Result<Self, Error> {
         Self::new(None, limit)
     }
 
     /// The regular files whose path below the image's root matches one of these patterns, as in
-    /// [`Exclude`](crate::options::Exclude).
+    /// [`Exclude`](verimount::options::Exclude).
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an invalid pattern; those of [`Self::all`].
+    /// [`InvalidInput`](verimount::ErrorKind::InvalidInput) for an invalid pattern; those of [`Self::all`].
     pub fn matching<P: AsRef<str>>(
         patterns: impl IntoIterator<Item = P>,
         limit: u64,
@@ -75,8 +75,8 @@ impl ResidentFiles {
             return Ok(SelectedFiles::all());
         };
         let found = SelectedFiles::find(tree, |path| patterns.matches(path));
-        let found = found.map_err(|error| ContentFault::image(&content.opened.location, error))?;
-        found.ok_or_else(|| Fault::NothingResident.at(&content.opened.location))
+        let found = found.map_err(|error| ContentFault::image(content.location(), error))?;
+        found.ok_or_else(|| Fault::NothingResident.at(content.location()))
     }
 
     /// Keeps the selected files of a tree.

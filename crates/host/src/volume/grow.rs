@@ -1,16 +1,14 @@
 use std::{fs::File, io};
 
+use verimount::{Error, Step};
+use verimount_content::{Watcher, step, watched};
 use verimount_integrity::{
     DiskSize, Integrity, Mode, OpenOptions, SECTOR, Superblock, Volume, grow as grow_volume,
 };
 use verimount_source::ReadAt;
 
 use super::{Access, Device, VolumeFiles};
-use crate::{
-    Error, Step,
-    fault::{ContentFault, Fault},
-    progress::{Watcher, step, watched},
-};
+use crate::fault::{ContentFault, Fault};
 
 /// How far a volume grows.
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,8 +63,8 @@ pub struct Grown {
 /// Grows a volume that is not in use; its new blocks are zero. If interrupted, it keeps its old size.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a device that cannot be extended, and a size that is less,
-/// [`Cancelled`](crate::ErrorKind::Cancelled), those of writing.
+/// [`InvalidInput`](verimount::ErrorKind::InvalidInput) for a device that cannot be extended, and a size that is less,
+/// [`Cancelled`](verimount::ErrorKind::Cancelled), those of writing.
 pub fn grow(files: &VolumeFiles, options: &GrowOptions) -> Result<Grown, Error> {
     let GrowOptions { by, watcher, .. } = options;
     let by = *by;

@@ -1,12 +1,11 @@
 use std::{fmt, io, num::NonZeroUsize, path::Path, sync::Arc};
 
+use verimount::{Content, Error};
 use verimount_mount::{EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_tree::Permissions;
 
-use crate::{
-    Content, Error, ResidentFiles, fault::Fault, mounts::served, processors::auto_threads,
-};
+use crate::{ResidentFiles, fault::Fault, mounts::served, processors::auto_threads};
 
 /// How content is mounted.
 #[derive(Debug, Clone, Default)]
@@ -131,78 +130,77 @@ impl fmt::Debug for Mount {
     }
 }
 
-impl Content {
-    /// Mounts it on an empty directory: an image as its tree, anything else as a single file. This process serves it,
-    /// until [`Mount`] is dropped.
-    ///
-    /// ```no_run
-    /// use verimount::{Content, MountOptions, OpenOptions};
-    ///
-    /// # let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
-    /// let content = Content::open("app.img", &OpenOptions::new().digest(digest.parse()?))?;
-    /// let mount = content.mount("mnt", &MountOptions::new())?;
-    /// print!("{}", std::fs::read_to_string("mnt/README.md")?);
-    /// drop(mount);
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// If the beginning is damaged, an image cannot be told from another file, and it is not mounted: whoever damages it
-    /// could otherwise choose what is mounted.
-    ///
-    /// # Errors
-    /// [`Corrupt`](crate::ErrorKind::Corrupt); [`PermissionDenied`](crate::ErrorKind::PermissionDenied) for what only root
-    /// may do; [`InvalidInput`](crate::ErrorKind::InvalidInput) for a directory that is not empty, or permissions that cannot
-    /// be replaced; those of the system.
-    pub fn mount(
-        &self,
-        directory: impl AsRef<Path>,
-        options: &MountOptions,
-    ) -> Result<Mount, Error> {
-        let content = self.clone().read_ahead();
-        let tree = if options.as_file {
-            None
-        } else {
-            content.tree()?
-        };
-        let (identity, account) = (content.identity(), content.opened.account.clone());
-        let location = content.opened.location.clone();
-        let tree = match tree {
-            Some(tree) => VerifiedTree::new(tree, identity, account),
-            None => VerifiedTree::of_file(content.single_file(), identity, account),
-        };
-        let mirrors = content.opened.mirrored.as_ref();
-        let tree = tree
-            .with_origin(content.opened.origin.clone())
-            .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
-        let tree = match options.resident {
-            Some(_) => tree.with_seen_names(),
-            None => tree,
-        };
-        let tree = Arc::new(tree);
-        let resident = match &options.resident {
-            Some(files) => Some(files.keep(&tree, files.find(&content, tree.inner())?)),
-            None => None,
-        };
-        let pin = Some(content.opened.pin.clone());
-        let served = match location.path() {
-            Some(path) => served(path, pin),
-            None => Served::new(location.to_string(), pin),
-        };
-        let fs = ImageFs::new(tree, served).with_owners(options.owners);
-        let fs = fs.map_err(|_| Fault::PermissionsStored.at(&location))?;
-        let fs = fs.with_resident(resident.clone());
-        let ahead = options
-            .resident
-            .as_ref()
-            .is_some_and(ResidentFiles::is_ahead);
-        let options = options.attaching(location.to_string(), content.is_remote());
-        let mounted = attach(Arc::new(fs), directory.as_ref(), &options);
-        let mounted = mounted.map_err(|error| Fault::Mount(error).somewhere())?;
-        if let (Some(resident), true) = (resident, ahead) {
-            resident.load_ahead();
-        }
-        Ok(Mount(mounted))
+/// Mounts content on an empty directory: an image as its tree, anything else as a single file. This process serves it,
+/// until [`Mount`] is dropped.
+///
+/// ```no_run
+/// use verimount::{Content, OpenOptions};
+/// use verimount_host::{MountOptions, mount};
+///
+/// # let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
+/// let content = Content::open("app.img", &OpenOptions::new().digest(digest.parse()?))?;
+/// let mount = mount(&content, "mnt", &MountOptions::new())?;
+/// print!("{}", std::fs::read_to_string("mnt/README.md")?);
+/// drop(mount);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+///
+/// If the beginning is damaged, an image cannot be told from another file, and it is not mounted: whoever damages it
+/// could otherwise choose what is mounted.
+///
+/// # Errors
+/// [`Corrupt`](verimount::ErrorKind::Corrupt); [`PermissionDenied`](verimount::ErrorKind::PermissionDenied) for what only root
+/// may do; [`InvalidInput`](verimount::ErrorKind::InvalidInput) for a directory that is not empty, or permissions that cannot
+/// be replaced; those of the system.
+pub fn mount(
+    content: &Content,
+    directory: impl AsRef<Path>,
+    options: &MountOptions,
+) -> Result<Mount, Error> {
+    let content = content.clone().read_ahead();
+    let tree = if options.as_file {
+        None
+    } else {
+        content.tree()?
+    };
+    let (identity, account) = (content.identity(), content.opened().account.clone());
+    let location = content.opened().location.clone();
+    let tree = match tree {
+        Some(tree) => VerifiedTree::new(tree, identity, account),
+        None => VerifiedTree::of_file(content.single_file(), identity, account),
+    };
+    let mirrors = content.opened().mirrored.as_ref();
+    let tree = tree
+        .with_origin(content.opened().origin.clone())
+        .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
+    let tree = match options.resident {
+        Some(_) => tree.with_seen_names(),
+        None => tree,
+    };
+    let tree = Arc::new(tree);
+    let resident = match &options.resident {
+        Some(files) => Some(files.keep(&tree, files.find(&content, tree.inner())?)),
+        None => None,
+    };
+    let pin = Some(content.opened().pin.clone());
+    let served = match location.path() {
+        Some(path) => served(path, pin),
+        None => Served::new(location.to_string(), pin),
+    };
+    let fs = ImageFs::new(tree, served).with_owners(options.owners);
+    let fs = fs.map_err(|_| Fault::PermissionsStored.at(&location))?;
+    let fs = fs.with_resident(resident.clone());
+    let ahead = options
+        .resident
+        .as_ref()
+        .is_some_and(ResidentFiles::is_ahead);
+    let options = options.attaching(location.to_string(), content.is_remote());
+    let mounted = attach(Arc::new(fs), directory.as_ref(), &options);
+    let mounted = mounted.map_err(|error| Fault::Mount(error).somewhere())?;
+    if let (Some(resident), true) = (resident, ahead) {
+        resident.load_ahead();
     }
+    Ok(Mount(mounted))
 }
 
 impl MountOptions {

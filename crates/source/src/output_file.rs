@@ -23,7 +23,7 @@ const TEMPORARY_PREFIX: &str = ".verimount-";
 /// the process ends. Otherwise, and briefly while it replaces another file, its name is
 /// `.verimount-` and random letters in the same directory.
 #[derive(Debug)]
-pub(crate) struct OutputFile {
+pub struct OutputFile {
     file: File,
     path: PathBuf,
     /// Whether it replaces an existing file of this name.
@@ -38,7 +38,7 @@ impl OutputFile {
     /// # Errors
     /// I/O errors; also if `path` is not a file or a link to one, but for example a device, which
     /// must not be replaced.
-    pub(crate) fn replacing(path: &Path) -> io::Result<Self> {
+    pub fn replacing(path: &Path) -> io::Result<Self> {
         if path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
@@ -53,7 +53,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// I/O errors; [`io::ErrorKind::AlreadyExists`] if the name exists.
-    pub(crate) fn new(path: &Path, mode: u32) -> io::Result<Self> {
+    pub fn new(path: &Path, mode: u32) -> io::Result<Self> {
         // Fail before doing all the work; `commit` checks again.
         if path.symlink_metadata().is_ok() {
             return Err(Errno::EXIST.into());
@@ -93,12 +93,12 @@ impl OutputFile {
     }
 
     /// The file.
-    pub(crate) fn file(&self) -> &File {
+    pub fn file(&self) -> &File {
         &self.file
     }
 
     /// A path to the file that is valid as long as it is open.
-    pub(crate) fn path_before_commit(&self) -> PathBuf {
+    pub fn path_before_commit(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
     }
 
@@ -106,7 +106,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// I/O errors; [`io::ErrorKind::AlreadyExists`] if the name exists and must not be replaced.
-    pub(crate) fn commit(mut self) -> io::Result<()> {
+    pub fn commit(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         match (self.temporary.take(), self.replaces) {
             (Some(name), true) => name.persist(&self.path)?,
@@ -143,7 +143,7 @@ impl OutputFile {
 }
 
 /// The directory that contains a path's last component.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
         Some(parent) => parent,

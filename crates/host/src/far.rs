@@ -1,4 +1,9 @@
+//! What this machine has for content on others.
+//!
+//! With the feature `remote`; without it, `far/absent.rs` takes this place.
+
 use verimount_remote::has_system_certificates;
+pub(crate) use verimount_remote::{helper_tasks, own_files};
 
 use crate::doctor::Diagnosis;
 

@@ -72,7 +72,7 @@ impl Diagnosis {
 /// and nothing is mounted.
 ///
 /// ```
-/// for diagnosis in verimount::doctor::examine(None) {
+/// for diagnosis in verimount_host::doctor::examine(None) {
 ///     println!("{}: {}", diagnosis.about, diagnosis.found);
 /// }
 /// ```

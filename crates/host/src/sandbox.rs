@@ -6,13 +6,14 @@
 use std::{io, path::Path};
 
 use rustix::fs::{Mode, OFlags};
+use verimount::Location;
 use verimount_content::{BESIDE, FarLocation, SIDECAR_SUFFIX, path_with};
 use verimount_mount::{Awake, MountOptions as AttachOptions, MountTasks};
 use verimount_sandbox::{FileRights, Sandbox as Rights};
 use verimount_sys::GuardedPath;
 
 use crate::{
-    Location, ResidentFiles,
+    ResidentFiles,
     doctor::uring_is_on,
     far::{helper_tasks, own_files},
 };

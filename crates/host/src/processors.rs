@@ -1,9 +1,6 @@
-use std::{num::NonZeroUsize, thread};
+use std::num::NonZeroUsize;
 
-/// The number of processors, and so of threads that hash.
-pub(crate) fn all_processors() -> NonZeroUsize {
-    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
+use verimount_source::all_processors;
 
 /// The default number of threads that serve: enough for concurrent requests to the storage even with few processors.
 pub fn auto_threads() -> NonZeroUsize {

@@ -4,14 +4,12 @@ use std::{
     sync::Arc,
 };
 
+use verimount::Error;
 use verimount_content::open_file;
 use verimount_integrity::{Devices, Superblock};
 use verimount_source::{Counting, FileStorage, ReadAt};
 
-use crate::{
-    Error,
-    fault::{ContentFault, Fault},
-};
+use crate::fault::{ContentFault, Fault};
 
 /// A device of a volume, with statistics of its requests.
 pub type Device = Arc<Counting<FileStorage>>;
@@ -51,7 +49,7 @@ impl VolumeFiles {
     /// Opens them.
     ///
     /// # Errors
-    /// [`Busy`](crate::ErrorKind::Busy) while another process has one, and those of the system.
+    /// [`Busy`](verimount::ErrorKind::Busy) while another process has one, and those of the system.
     pub fn open(&self, access: Access) -> Result<OpenFiles, Error> {
         self.open_with(&self.volume, access)
     }
@@ -79,7 +77,7 @@ impl VolumeFiles {
     /// What the volume says of itself, also while it is in use. Nothing of it is verified.
     ///
     /// # Errors
-    /// [`WrongFormat`](crate::ErrorKind::WrongFormat), [`Corrupt`](crate::ErrorKind::Corrupt), and those of reading.
+    /// [`WrongFormat`](verimount::ErrorKind::WrongFormat), [`Corrupt`](verimount::ErrorKind::Corrupt), and those of reading.
     pub fn superblock(&self) -> Result<Superblock, Error> {
         let source = open_file(&self.volume)?;
         Superblock::read(&source).map_err(|error| Fault::volume(&self.volume, error))

@@ -9,16 +9,13 @@ use rustix::{
     fs::{FallocateFlags, fallocate},
     io::Errno,
 };
+use verimount::{Error, Step};
+use verimount_content::{Watcher, step, watched};
 use verimount_integrity::{FormatOptions, Superblock, format as format_devices};
-use verimount_source::ReadAt;
+use verimount_source::{OutputFile, ReadAt};
 
 use super::{Access, Device, VolumeFiles};
-use crate::{
-    Error, Step,
-    fault::{ContentFault, Fault, Precious},
-    output_file::OutputFile,
-    progress::{Watcher, step, watched},
-};
+use crate::fault::{ContentFault, Fault};
 
 /// How much of a device to check for contents: more than any file system leaves unused at its
 /// beginning.
@@ -71,8 +68,8 @@ watched!(NewVolume);
 /// as large as that needs. A new file gets its name when it is formatted.
 ///
 /// # Errors
-/// [`WouldReplace`](crate::ErrorKind::WouldReplace), [`InvalidInput`](crate::ErrorKind::InvalidInput) for sizes that do not go
-/// together, [`Cancelled`](crate::ErrorKind::Cancelled), those of writing.
+/// [`WouldReplace`](verimount::ErrorKind::WouldReplace), [`InvalidInput`](verimount::ErrorKind::InvalidInput) for sizes that do not go
+/// together, [`Cancelled`](verimount::ErrorKind::Cancelled), those of writing.
 pub fn format(files: &VolumeFiles, new: &NewVolume) -> Result<Superblock, Error> {
     let file = match new_file_size(files, new)? {
         Some(size) => Some(new_file(&files.volume, size, new.preallocate)?),
@@ -157,6 +154,6 @@ fn refuse_to_overwrite(device: &Device, path: &Path) -> Result<(), Error> {
     if beginning.iter().all(|&byte| byte == 0) {
         Ok(())
     } else {
-        Err(Fault::WouldReplace(Precious::Bytes).at(path))
+        Err(Fault::NotZero.at(path))
     }
 }

@@ -7,6 +7,12 @@ mod files;
 mod format;
 mod grow;
 
+use std::path::Path;
+
+use verimount::Error;
+use verimount_content::open_file;
+use verimount_source::ReadAt;
+
 pub use check::{CheckOptions, Checked, check};
 pub use files::{Access, Device, OpenFiles, VolumeFiles};
 pub use format::{NewVolume, format};
@@ -21,11 +27,30 @@ pub use verimount_nbd::{Server, SocketAccess, memory_share};
 pub use verimount_serve::{Disk, DiskAccess, VolumeExport, VolumeFs};
 pub use verimount_sys::return_freed_memory;
 
-pub use crate::error_kind::of_volume as kind_of;
-use crate::{
-    Error,
-    fault::{ContentFault, Fault},
-};
+pub use crate::fault::of_volume as kind_of;
+use crate::fault::{ContentFault, Fault};
+
+/// What the file or block device at a path says of itself, and its size in bytes, if it is a volume. Nothing of it is verified.
+///
+/// # Errors
+/// [`Corrupt`](verimount::ErrorKind::Corrupt), and those of reading.
+pub fn describe(path: &Path) -> Result<Option<(Superblock, u64)>, Error> {
+    let file = open_file(path)?;
+    let superblock = match Superblock::read(&file) {
+        Err(VolumeError::NotIntegrity | VolumeError::TooSmall { .. }) => return Ok(None),
+        other => other.map_err(|error| Fault::volume(path, error))?,
+    };
+    let (size, disk) = (
+        file.size(),
+        superblock.provided_data_sectors().saturating_mul(SECTOR),
+    );
+    let is_alone = superblock.interleave().is_some();
+    if is_alone && disk >= size {
+        Err(Fault::Truncated { size, disk }.at(path))
+    } else {
+        Ok(Some((superblock, size)))
+    }
+}
 
 /// Whether an error is about a volume, which has an integrity algorithm and perhaps a key in the place of a seal.
 pub fn is_about_volume(error: &Error) -> bool {
@@ -36,7 +61,7 @@ pub fn is_about_volume(error: &Error) -> bool {
 /// returned for their statistics.
 ///
 /// # Errors
-/// [`Busy`](crate::ErrorKind::Busy) while another process has it, and those of reading.
+/// [`Busy`](verimount::ErrorKind::Busy) while another process has it, and those of reading.
 pub fn open(files: &VolumeFiles, options: &OpenOptions) -> Result<(Volume, OpenFiles), Error> {
     let access = if options.mode.is_read_only() {
         Access::ReadOnly

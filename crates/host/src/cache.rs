@@ -1,11 +1,14 @@
+//! What is kept of content on other machines.
+
 use std::{ops::Range, sync::Arc};
 
-use verimount_cache::{Cache, CacheError, Key, Object, Part};
+use verimount_cache::{Cache, CacheError, Object, Part};
+pub use verimount_cache::{Cleared, Key, Stored};
 use verimount_content::{cached, kept, registry::kept_manifest};
 use verimount_source::{Fetch, GRANULE, ReadAt, ReadError, Scratch};
 use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
 
-/// What [`verify_cache`] found of one content.
+/// What [`verify`] found of one content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckedCopy {
@@ -23,7 +26,7 @@ pub struct CheckedCopy {
 ///
 /// # Errors
 /// [`CacheError`].
-pub fn verify_cache(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Result<(), CacheError> {
+pub fn verify(cache: &Cache, mut checked: impl FnMut(CheckedCopy)) -> Result<(), CacheError> {
     for stored in cache.stored()? {
         let check = match stored.part {
             Part::Data => check,

@@ -12,6 +12,13 @@ pub struct Progress {
     pub total: u64,
 }
 
+impl Progress {
+    /// So much of a step is done.
+    pub fn new(step: Step, done: u64, total: u64) -> Self {
+        Self { step, done, total }
+    }
+}
+
 /// A step of an operation, which takes a time in proportion to the size of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -51,22 +58,23 @@ pub enum Step {
 }
 
 /// The total if it is unknown.
-pub(crate) const UNKNOWN: u64 = 0;
+pub const UNKNOWN: u64 = 0;
 
 /// Called from time to time during an operation; returns whether to go on.
-pub(crate) type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Who watches an operation, if anybody does.
 #[derive(Clone, Default)]
-pub(crate) struct Watcher(Option<Arc<dyn Fn(Progress) -> ControlFlow<()> + Send + Sync>>);
+pub struct Watcher(Option<Arc<dyn Fn(Progress) -> ControlFlow<()> + Send + Sync>>);
 
 impl Watcher {
-    pub(crate) fn new(watch: impl Fn(Progress) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
+    /// Somebody who watches it, and says whether to go on.
+    pub fn new(watch: impl Fn(Progress) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(watch)))
     }
 
     /// What an operation calls.
-    pub(crate) fn watch(&self) -> impl FnMut(Progress) -> ControlFlow<()> + '_ {
+    pub fn watch(&self) -> impl FnMut(Progress) -> ControlFlow<()> + '_ {
         |progress| match &self.0 {
             Some(watch) => watch(progress),
             None => ControlFlow::Continue(()),
@@ -84,32 +92,28 @@ impl fmt::Debug for Watcher {
 }
 
 /// Gives options of operations the setter of who watches them.
+#[macro_export]
 macro_rules! watched {
     ($($options:ty),*) => {$(
         impl $options {
             /// Has `watch` called from time to time with how far the operation has come. What it returns says whether to
-            /// go on; if not, the operation fails with [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
+            /// go on; if not, the operation fails with [`Cancelled`]($crate::ErrorKind::Cancelled).
             pub fn watch(
                 mut self,
                 watch: impl Fn($crate::Progress) -> std::ops::ControlFlow<()> + Send + Sync + 'static,
             ) -> Self {
-                self.watcher = $crate::progress::Watcher::new(watch);
+                self.watcher = $crate::Watcher::new(watch);
                 self
             }
         }
     )*};
 }
-pub(crate) use watched;
 
 /// Tells `watch` about one step, from what was done since the last call.
-pub(crate) fn step(
-    watch: &mut Watch<'_>,
-    step: Step,
-    total: u64,
-) -> impl FnMut(u64) -> ControlFlow<()> {
+pub fn step(watch: &mut Watch<'_>, step: Step, total: u64) -> impl FnMut(u64) -> ControlFlow<()> {
     let mut done: u64 = 0;
     move |bytes| {
         done = done.saturating_add(bytes);
-        watch(Progress { step, done, total })
+        watch(Progress::new(step, done, total))
     }
 }

@@ -7,12 +7,10 @@ use std::{
     path::Path,
 };
 
-use verimount::{
-    ErrorKind,
-    volume::{
-        BadRange, CheckOptions, Checked, GrowBy, GrowOptions, Integrity, Mode, NewVolume,
-        OpenOptions, SECTOR, VolumeFiles, check, format, grow, open,
-    },
+use verimount::ErrorKind;
+use verimount_host::volume::{
+    BadRange, CheckOptions, Checked, GrowBy, GrowOptions, Integrity, Mode, NewVolume, OpenOptions,
+    SECTOR, VolumeFiles, check, format, grow, open,
 };
 
 /// A new volume of 16 MiB in a folder.

@@ -1,16 +1,14 @@
 use std::{io, ops::Range};
 
+use verimount::{Error, Step};
+use verimount_content::{Watch, Watcher, step, watched};
 use verimount_integrity::{
     BadRange, Error as VolumeError, Integrity, Mode, OpenOptions, SECTOR, Superblock, Volume,
 };
+use verimount_source::all_processors;
 
 use super::{Access, OpenFiles, VolumeFiles};
-use crate::{
-    Error, Step,
-    fault::{ContentFault, Fault},
-    processors::all_processors,
-    progress::{Watch, Watcher, step, watched},
-};
+use crate::fault::{ContentFault, Fault};
 
 /// How a volume is checked.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +63,7 @@ pub struct Checked {
 /// to be recalculated after a crash are recalculated first, if the volume can be written.
 ///
 /// # Errors
-/// [`Busy`](crate::ErrorKind::Busy) while another process has the volume, [`Cancelled`](crate::ErrorKind::Cancelled), those of
+/// [`Busy`](verimount::ErrorKind::Busy) while another process has the volume, [`Cancelled`](verimount::ErrorKind::Cancelled), those of
 /// reading.
 pub fn check(
     files: &VolumeFiles,
