@@ -19,6 +19,7 @@ mod far;
 mod fault;
 #[cfg_attr(not(feature = "remote"), path = "history/absent.rs")]
 mod history;
+#[cfg_attr(not(feature = "json"), path = "layer_note/absent.rs")]
 mod layer_note;
 mod layers_error;
 mod lazy;

@@ -1,5 +1,3 @@
-use serde::{Deserialize, Serialize};
-
 /// Where content comes from, if not only from this machine.
 pub trait Origin: Send + Sync {
     /// What was fetched from there and kept here.
@@ -10,8 +8,12 @@ pub trait Origin: Send + Sync {
 }
 
 /// The statistics of an [`Origin`].
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 pub struct OriginStatus {
     /// Requests that were sent.
     pub requests: u64,
@@ -40,8 +42,12 @@ pub struct OriginStatus {
 }
 
 /// A request that failed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 pub struct OriginFailure {
     /// When, in seconds since 1970.
     pub at: u64,
@@ -51,8 +57,12 @@ pub struct OriginFailure {
 
 /// A release, signed with the key that is required, in the place of the one that is served. It was published over it: nothing is
 /// damaged or forged.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 pub struct OriginReplacement {
     /// When blocks of it were found last, in seconds since 1970.
     pub at: u64,
@@ -63,8 +73,12 @@ pub struct OriginReplacement {
 }
 
 /// The statistics of a cache on disk, as far as this process used it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 pub struct CacheStatus {
     /// Where it is, as [`printable`](verimount_names::printable) shows it.
     pub directory: String,

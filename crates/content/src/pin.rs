@@ -1,8 +1,7 @@
-use serde::{Deserialize, Serialize};
-
 /// With what the content is compared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "by", rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "json", serde(tag = "by", rename_all = "kebab-case"))]
 #[non_exhaustive]
 pub enum Pin {
     /// With the required file digest.
@@ -19,7 +18,7 @@ pub enum Pin {
     /// With nothing.
     Unverified,
     /// A kind of pin of a newer program.
-    #[serde(other)]
+    #[cfg_attr(feature = "json", serde(other))]
     Unknown,
 }
 

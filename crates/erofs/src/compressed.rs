@@ -17,12 +17,10 @@ use std::ops::Range;
 
 use crate::{Error, error::Defect, image::Image, inode::Inode, piece::Piece, space::Address};
 
+#[cfg(feature = "write")]
+pub(crate) use self::compact_index::{MIN_VALUE_BITS, PackKind, Packs};
 use self::map::{HEADER_LEN, Map};
-pub(crate) use self::{
-    compact_index::{MIN_VALUE_BITS, PackKind, Packs},
-    index::Form,
-    sums::AllSums,
-};
+pub(crate) use self::{index::Form, sums::AllSums};
 
 /// The content of a compressed file.
 #[derive(Debug, Clone, Copy)]

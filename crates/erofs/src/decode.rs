@@ -32,6 +32,7 @@ impl Algorithm {
     }
 
     /// Its number.
+    #[cfg(feature = "write")]
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Lz4 => 0,

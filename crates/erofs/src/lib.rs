@@ -51,6 +51,7 @@ mod raw;
 mod space;
 mod superblock;
 mod work;
+#[cfg(feature = "write")]
 mod writer;
 mod xattr_prefixes;
 mod xattrs;
@@ -60,6 +61,7 @@ pub use erofs_tree::ErofsTree;
 pub use error::{Corruption, Error, Unsupported};
 pub use superblock::Superblock;
 pub use work::Work;
+#[cfg(feature = "write")]
 pub use writer::{
     BuildError, ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec,
     InvalidVolumeName, Level, Lz4Level, Options, Plan, Unstorable, VolumeName, ZstdLevel, plan,

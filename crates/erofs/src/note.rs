@@ -37,6 +37,7 @@ impl Note {
     }
 
     /// Writes the note to the bytes in front of the superblock.
+    #[cfg(feature = "write")]
     pub(crate) fn write_to(self, before: &mut [u8]) {
         let raw = Raw {
             magic: MAGIC,

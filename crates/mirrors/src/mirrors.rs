@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
 use verimount_source::Fetch;
 use verimount_sync::{Condvar, Mutex};
 
@@ -32,8 +31,12 @@ pub struct Mirrors {
 }
 
 /// What several places did so far for each other.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 pub struct MirrorStats {
     /// Reads that the first place failed, or gave wrong bytes for, and that another one answered, at least in part.
     pub healed: u64,

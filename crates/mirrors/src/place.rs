@@ -10,7 +10,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::{Deserialize, Serialize};
 use verimount_source::{Ask, Fetch, ReadError};
 use verimount_sync::Mutex;
 
@@ -82,8 +81,12 @@ impl fmt::Debug for Rest {
 }
 
 /// What a place did so far.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 pub struct PlaceStats {
     /// What it is called. In a status, a long name is shortened to an ellipsis and its end.
     pub place: String,

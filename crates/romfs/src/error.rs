@@ -1,14 +1,10 @@
-use std::{io, path::PathBuf};
-
 use thiserror::Error;
-use verimount_names::printable;
-use verimount_scan::Error as ScanError;
-use verimount_source::{ReadError, SinkError};
+use verimount_source::ReadError;
 use verimount_tree::Error as TreeError;
 
-use crate::{NodeId, index, name, reader, walk, writer};
+use crate::{NodeId, index, name, reader, walk};
 
-/// Why an image could not be read or built.
+/// Why an image could not be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,32 +37,6 @@ pub enum Error {
     /// A target was requested of a node that is not a symbolic link.
     #[error("the romfs header at byte {} is not a symbolic link's", .0.get())]
     NotASymlink(NodeId),
-    /// The tree to be stored could not be read, or has changed since it was scanned.
-    #[error(transparent)]
-    Scan(#[from] ScanError),
-    /// The format cannot represent a part of the tree.
-    #[error("{}: {reason}", printable(path))]
-    Unstorable {
-        /// The path that cannot be stored.
-        path: PathBuf,
-        /// The reason.
-        reason: Unstorable,
-    },
-    /// The image could not be written.
-    #[error("writing the image: {0}")]
-    Output(#[source] io::Error),
-    /// Cancelled by the progress callback.
-    #[error("interrupted")]
-    Cancelled,
-}
-
-impl From<SinkError> for Error {
-    fn from(error: SinkError) -> Self {
-        match error {
-            SinkError::Write(error) => Self::Output(error),
-            SinkError::Cancelled => Self::Cancelled,
-        }
-    }
 }
 
 impl From<Error> for TreeError {
@@ -176,40 +146,3 @@ pub enum Limit {
     )]
     HeldEntries,
 }
-
-/// Why the format cannot represent a part of a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum Unstorable {
-    /// The name is too long.
-    #[error("its name of {0} bytes is longer than romfs's limit of {max}", max = writer::MAX_NAME_LEN)]
-    NameTooLong(usize),
-    /// The file is too large.
-    #[error("its {0} bytes exceed romfs's limit of 4 GiB for a file")]
-    FileTooLarge(u64),
-    /// With this entry, the image becomes too large.
-    #[error("it would make the image exceed romfs's limit of 4 GiB")]
-    ImageTooLarge,
-    /// The target of the symbolic link is too long or empty.
-    #[error("its target of {0} bytes has an invalid length for a symbolic link in romfs")]
-    TargetLen(usize),
-    /// The device number is too large.
-    #[error("its device number {major}:{minor} exceeds romfs's limit of 65535:65535")]
-    DeviceNumber {
-        /// Major number.
-        major: u32,
-        /// Minor number.
-        minor: u32,
-    },
-    /// Its type does not exist in romfs.
-    #[error("its type does not exist in romfs")]
-    Type,
-    /// The directory has too many entries.
-    #[error("it has more than {} entries", reader::MAX_DIRECTORY_ENTRIES)]
-    DirectoryEntries,
-    /// The tree has too many directories.
-    #[error("it would make the tree exceed {} directories", index::MAX_DIRECTORIES)]
-    Directories,
-}
-
-const _: () = assert!(writer::MAX_NAME_LEN <= name::MAX_LEN);

@@ -1,7 +1,9 @@
 //! A file header: its name, its type, and the next header of the directory.
 
 use verimount_tree::FileType;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
+#[cfg(feature = "write")]
+use zerocopy::IntoBytes;
 
 use crate::{
     Error, Node, NodeId,
@@ -106,6 +108,7 @@ pub(crate) fn mode_bits(file_type: FileType, executable: bool) -> u32 {
 }
 
 /// The bytes of a header, with its checksum, name and padding.
+#[cfg(feature = "write")]
 pub(crate) fn encode(next_and_mode: u32, spec: u32, size: u32, name: &[u8]) -> Vec<u8> {
     let mut raw = raw::FileHeader {
         next_and_mode: next_and_mode.into(),

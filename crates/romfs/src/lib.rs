@@ -41,15 +41,17 @@ mod reader;
 mod romfs_tree;
 mod superblock;
 mod walk;
+#[cfg(feature = "write")]
 mod writer;
 
 pub use block_size::{BlockSize, InvalidBlockSize};
 pub use entries::{Entries, Entry};
-pub use error::{Corruption, Error, Limit, Unstorable};
-pub use name::{InvalidVolumeName, VolumeName};
+pub use error::{Corruption, Error, Limit};
+pub use name::{InvalidVolumeName, MAX_NAME_LEN, VolumeName};
 pub use node::{Node, NodeId};
 pub use reader::Romfs;
 pub use romfs_tree::RomfsTree;
-pub use writer::{MAX_NAME_LEN, Options, Plan, plan};
+#[cfg(feature = "write")]
+pub use writer::{BuildError, Options, Plan, Unstorable, plan};
 
 pub use verimount_tree::FileType;

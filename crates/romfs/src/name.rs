@@ -7,6 +7,10 @@ use crate::error::Defect;
 /// The maximum length of an entry's or volume's name in bytes: the limit of the kernel's reader.
 pub(crate) const MAX_LEN: usize = 128;
 
+/// The longest name that is stored, in bytes. The format has room for 128, but the kernel lists
+/// only the first 127.
+pub const MAX_NAME_LEN: usize = 127;
+
 /// Checks the name of a directory's entry.
 pub(crate) fn check(name: &[u8]) -> Result<(), Defect> {
     match name {

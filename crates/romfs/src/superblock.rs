@@ -1,7 +1,9 @@
 //! The superblock: the name and size of an image.
 
 use verimount_source::ReadAt;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::FromBytes;
+#[cfg(feature = "write")]
+use zerocopy::IntoBytes;
 
 use crate::{
     Error, NodeId,
@@ -67,6 +69,7 @@ impl Superblock {
 }
 
 /// Encodes a superblock without its checksum, which also covers the bytes after it.
+#[cfg(feature = "write")]
 pub(crate) fn encode(size: u32, volume_name: &[u8]) -> Vec<u8> {
     let raw = raw::Superblock {
         magic: raw::MAGIC,
@@ -82,6 +85,7 @@ pub(crate) fn encode(size: u32, volume_name: &[u8]) -> Vec<u8> {
 ///
 /// `image` must contain all bytes that the checksum covers. In a small image these include padding,
 /// which does not affect the sum as it is zero.
+#[cfg(feature = "write")]
 pub(crate) fn set_checksum(image: &mut [u8]) {
     let excess = sum(image.get(..CHECKSUMMED).unwrap_or_default());
     if let Ok((raw, _)) = raw::Superblock::mut_from_prefix(image) {

@@ -5,6 +5,7 @@
 //! Writing the plan ([`emit`]) then only copies, front to back.
 
 mod emit;
+mod error;
 mod index;
 mod inspect;
 mod layout;
@@ -15,12 +16,9 @@ use std::{io::Write, sync::Arc};
 use verimount_scan::{Entry, EntryId, Losses, Observer, SourceTree, Summary};
 use verimount_source::Progress;
 
+pub use self::error::{BuildError, Unstorable};
 use self::{layout::Sizes, tree::Tree};
-use crate::{BlockSize, Error, VolumeName};
-
-/// The longest name that is stored, in bytes. The format has room for 128, but the kernel lists
-/// only the first 127.
-pub const MAX_NAME_LEN: usize = 127;
+use crate::{BlockSize, VolumeName};
 
 /// Options for an image.
 #[derive(Debug, Clone, Default)]
@@ -50,8 +48,8 @@ pub struct Plan {
 /// links. It is held in memory, about 200 bytes per entry; contents are not.
 ///
 /// # Errors
-/// [`Error::Unstorable`] for what exceeds the limits of the format.
-pub fn plan(tree: SourceTree, options: &Options) -> Result<Plan, Error> {
+/// [`BuildError::Unstorable`] for what exceeds the limits of the format.
+pub fn plan(tree: SourceTree, options: &Options) -> Result<Plan, BuildError> {
     let mut tree = Tree::new(tree)?;
     let losses = inspect::losses(&tree);
     let sizes = layout::lay_out(&mut tree, options)?;
@@ -105,10 +103,14 @@ impl Plan {
     /// Writes the image, front to back. Does not flush `out` to storage.
     ///
     /// # Errors
-    /// [`Error::Output`] for failing writes, [`Error::Cancelled`] if `progress` says so, and [`Error::Scan`] for files that cannot be read, and for
+    /// [`BuildError::Output`] for failing writes, [`BuildError::Cancelled`] if `progress` says so, and [`BuildError::Scan`] for files that cannot be read, and for
     /// files and directories that have changed since the tree was scanned. The output is then not a
     /// valid image.
-    pub fn write_to(&self, out: &mut impl Write, progress: &mut Progress<'_>) -> Result<(), Error> {
+    pub fn write_to(
+        &self,
+        out: &mut impl Write,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), BuildError> {
         emit::emit(self, out, progress)
     }
 }

@@ -9,8 +9,9 @@ use rustix::{
     fs::{Mode, OFlags, openat, readlinkat},
     io::Errno,
 };
+use verimount_source::FileId;
 
-use crate::{BadLink, Entry, EntryId, Error, FileId, InodeKind, SourceTree};
+use crate::{BadLink, Entry, EntryId, Error, InodeKind, SourceTree};
 
 /// Flags of every open, but that only [`Cursor::open_target`] follows. The entry may have become a symbolic link, which must
 /// not be followed, or a pipe without a writer, for which the open must not wait.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use rustix::fs::{major, minor};
+use verimount_source::FileId;
 use verimount_tree::{DeviceNumber, FileType, Permissions, Timestamp};
 
 use crate::{EntryId, XattrSetId};
@@ -80,13 +81,6 @@ pub(crate) enum Place {
     },
 }
 
-/// Which inode of the system it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct FileId {
-    device: u64,
-    inode: u64,
-}
-
 /// Tells whether a file is still what was scanned. Every change of its content or attributes changes
 /// the time in it, which cannot be set back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,16 +135,6 @@ impl FileData {
     /// Bytes that have storage.
     pub fn stored_bytes(&self) -> u64 {
         self.stored().map(|range| range.end - range.start).sum()
-    }
-}
-
-impl FileId {
-    /// The inode with this metadata.
-    pub fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        }
     }
 }
 

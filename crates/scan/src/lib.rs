@@ -52,8 +52,8 @@ pub use archive::{ArchiveScan, StoreLayer, scan_archive, scan_layers, scan_store
 pub use contents::{Content, Contents, Observer};
 pub use error::{BadLink, Error, Limit, Misfit};
 pub use exclude::Exclude;
-pub use inode::{FileData, FileId, Identity, Inode, InodeId, InodeKind};
-pub use losses::{Example, Loss, Losses, Lost};
+pub use inode::{FileData, Identity, Inode, InodeId, InodeKind};
+pub use losses::{Loss, Losses};
 pub use options::{
     AddedFile, AttributeChoice, InvalidOwner, Links, Options, Owner, Times, Whiteouts,
 };

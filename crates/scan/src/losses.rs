@@ -1,6 +1,7 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use verimount_names::named;
+use verimount_tree::Lost;
 
 named! {
     /// A kind of attribute that the format of an image cannot store. The names are those in options.
@@ -60,27 +61,6 @@ impl Loss {
 #[derive(Debug, Clone, Default)]
 pub struct Losses(BTreeMap<Loss, Lost>);
 
-/// The inodes with one kind of loss.
-#[derive(Debug, Clone, Default)]
-pub struct Lost {
-    /// Number of inodes.
-    pub count: u64,
-    /// The first few, in walk order.
-    pub examples: Vec<Example>,
-}
-
-/// An inode with a loss.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Example {
-    /// Its path below the root; `.` for the root.
-    pub path: PathBuf,
-    /// The loss, such as `0600 becomes 0644`; may be empty, and may contain untrusted text.
-    pub detail: String,
-}
-
-/// The most examples of each kind of loss.
-const MAX_EXAMPLES: usize = 3;
-
 impl Losses {
     /// All losses, by kind.
     pub fn iter(&self) -> impl Iterator<Item = (Loss, &Lost)> {
@@ -95,18 +75,5 @@ impl Losses {
     /// Adds an inode by its path.
     pub fn add(&mut self, loss: Loss, path: impl FnOnce() -> PathBuf, detail: fmt::Arguments<'_>) {
         self.0.entry(loss).or_default().add(path, detail);
-    }
-}
-
-impl Lost {
-    /// Counts an inode, and keeps it as an example if there are few.
-    pub fn add(&mut self, path: impl FnOnce() -> PathBuf, detail: impl fmt::Display) {
-        self.count = self.count.saturating_add(1);
-        if self.examples.len() < MAX_EXAMPLES {
-            self.examples.push(Example {
-                path: path(),
-                detail: detail.to_string(),
-            });
-        }
     }
 }

@@ -9,12 +9,12 @@ use std::{
 };
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
-use verimount_source::Progress;
+use verimount_source::{FileId, Progress};
 use verimount_tree::{MAX_DEPTH, Permissions, Timestamp};
 
 use crate::{
-    BadLink, Entry, EntryId, Error, FileData, FileId, Identity, Inode, InodeId, InodeKind, Limit,
-    Links, Options, Owner, SourceTree, XattrSetId,
+    BadLink, Entry, EntryId, Error, FileData, Identity, Inode, InodeId, InodeKind, Limit, Links,
+    Options, Owner, SourceTree, XattrSetId,
     attributes::AttributeReader,
     cursor::{Cursor, FollowError, Found},
     holes::stored_ranges,

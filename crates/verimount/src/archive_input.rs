@@ -21,7 +21,8 @@ use verimount_source::{FileSource, folder_of};
 
 use crate::{
     Error,
-    fault::{ContentFault, Fault},
+    build_fault::BuildFault,
+    fault::ContentFault,
     image_archive::{self, InArchive},
     image_format,
 };
@@ -86,14 +87,17 @@ pub(crate) fn scan_tar(
     let layers = layers.map_err(|error| error.at(name))?;
     let Some(layers) = layers else {
         let tree = scan.into_tree();
-        return Ok((tree.map_err(|error| Fault::scan(name, error))?, None));
+        return Ok((tree.map_err(|error| BuildFault::scan(name, error))?, None));
     };
     drop(scan);
     let count = layers.len();
     let layers = layers.into_iter().map(|layer| layer.range).collect();
     let (file, layers) = decompressed_layers(file, layers, name, output, watch)?;
     let tree = scan_layers(file, &layers, name, options);
-    Ok((tree.map_err(|error| Fault::scan(name, error))?, Some(count)))
+    Ok((
+        tree.map_err(|error| BuildFault::scan(name, error))?,
+        Some(count),
+    ))
 }
 
 /// The layers at these places of a file, if any of them is compressed, decompressed in another file.
@@ -157,7 +161,7 @@ fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
                 image.format
             )),
         ),
-        _ => Fault::scan(name, error),
+        _ => BuildFault::scan(name, error),
     }
 }
 

@@ -11,6 +11,7 @@ use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
 use crate::{
     Error, ImageFormat, ModelSignature, Step,
     archive_input::{open_archive, scan_tar, seekable},
+    build_fault::BuildFault,
     fault::{ContentFault, Fault, Precious},
     image_format,
     image_plan::ImagePlan,
@@ -89,7 +90,7 @@ impl BuildOptions {
             _ if self.scan.links == Links::Followed => "links are followed",
             _ => return Ok(&self.scan),
         };
-        Err(Fault::NotADirectory(what).at(name))
+        Err(BuildFault::NotADirectory(what).at(name))
     }
 }
 
@@ -167,7 +168,7 @@ pub fn build(
         let mut progress = step(watch, Step::Scan, UNKNOWN);
         let scan_options = options.checks.scan_options(source, &options.scan);
         let scanned = scan(source, &scan_options, &mut progress);
-        scanned.map_err(|error| Fault::scan(source, error))
+        scanned.map_err(|error| BuildFault::scan(source, error))
     };
     build_tree(source, output, options, scan)
 }
@@ -246,7 +247,7 @@ fn refuse_inside_tree(directory: &Path, output: &Path) -> Result<(), Error> {
     if let (Ok(tree), Ok(folder)) = (directory.canonicalize(), folder)
         && folder.starts_with(&tree)
     {
-        return Err(Fault::InsideTree.at(output));
+        return Err(BuildFault::InsideTree.at(output));
     }
     Ok(())
 }

@@ -28,8 +28,7 @@ use rustix::{
     io::Errno,
 };
 use verimount_content::{Watch, Watcher, step, watched};
-use verimount_scan::FileId;
-use verimount_source::{Progress, Scratch};
+use verimount_source::{FileId, Progress, Scratch};
 use verimount_tree::{
     Attr, Error as TreeError, ExtentKind, FileType, NodeId, Ownership, Tree, walk,
 };

@@ -3,18 +3,12 @@
 use std::{fmt, io};
 
 use rustix::io::Errno;
-pub(crate) use verimount_content::Fault as ContentFault;
 use verimount_content::OtherFault;
-use verimount_erofs::BuildError as ErofsError;
-use verimount_models::{Differs, Error as ModelError, Uncovered};
-use verimount_romfs::Error as RomfsError;
-use verimount_scan::{Error as ScanError, Loss, Lost};
 use verimount_tree::Error as TreeError;
 
-use crate::{
-    Error, ErrorKind, Location, LossText, error_kind, image_archive::ImageArchiveError,
-    losses::shown,
-};
+use crate::{Error, ErrorKind, Location};
+
+pub(crate) use verimount_content::Fault as ContentFault;
 
 /// What failed. The text continues the name of the file that it is about, and includes the texts of its causes.
 #[derive(Debug, thiserror::Error)]
@@ -25,18 +19,6 @@ pub(crate) enum Fault {
     /// The content of a file was wanted as text.
     #[error(": it is not text in UTF-8")]
     NotText,
-    /// A directory or archive cannot be read, or has changed meanwhile. The reason names the place.
-    #[error("{0}")]
-    Scan(ScanError),
-    /// There is no tree in the archive of a container image.
-    #[error(": {0}")]
-    ImageArchive(ImageArchiveError),
-    /// A romfs image cannot be built. The reason names the place.
-    #[error("{0}")]
-    BuildRomfs(RomfsError),
-    /// An EROFS image cannot be built. The reason names the place.
-    #[error("{0}")]
-    BuildErofs(ErofsError),
     /// Everything was to be fetched ahead, and nothing would keep it.
     #[error(": there is no cache that would keep what is fetched")]
     NoCache,
@@ -52,25 +34,6 @@ pub(crate) enum Fault {
     /// The directory that files are to be copied to has files in it.
     #[error(" is not empty")]
     NotEmpty,
-    /// An image is to be made inside the directory that it is built from.
-    #[error(": the image cannot be inside the directory that it is built from")]
-    InsideTree,
-    /// Everybody could read files in the image that not everybody may read in the directory.
-    #[error(
-        ": the image would let everybody read files that not everybody may read here, {}",
-        shown(.0)
-    )]
-    WouldWiden(Lost),
-    /// The image would lose something that it must not lose.
-    #[error(": {}", LossText { format, loss: *loss, lost })]
-    WouldLose {
-        /// The name of the image's format.
-        format: &'static str,
-        /// What would be lost.
-        loss: Loss,
-        /// Where.
-        lost: Lost,
-    },
     /// It is neither sealed nor an image nor a volume.
     #[error(" has no seal, at its end or beside it, and is neither an image nor a volume")]
     Unrecognised,
@@ -86,37 +49,12 @@ pub(crate) enum Fault {
     /// Nothing is copied to or from such a place, or under such a name.
     #[error("{0}")]
     WrongPlace(&'static str),
-    /// A file that was to be copied does not match its seal.
-    #[error(" is damaged: it does not match its seal")]
-    Damaged,
-    /// A model signature cannot be used, or was made with another key.
-    #[error(": {0}")]
-    ModelSignature(ModelError),
-    /// A model and its signature do not have the same files. The reason names the file.
-    #[error(": {0}")]
-    Uncovered(Uncovered),
-    /// The content of a file is not what is signed, or what its blob is named by. `None` if there are bytes where the
-    /// scan found a hole.
-    #[error(": {}", differs(.0))]
-    Differs(Option<Differs>),
-    /// A file is not a link to a blob of Hugging Face that is named by its digest.
-    #[error(": it is not a link to a blob of Hugging Face, which is named by its digest")]
-    NotABlob,
-    /// The signature is of one file, and there is a directory.
-    #[error(": the model signature is of one file, not of a directory")]
-    SignedFile,
-    /// The signature is of a directory, and there is one file.
-    #[error(": the model signature is of a directory, not of one file")]
-    SignedDirectory,
     /// A tree is to be appended to a file whose content is compared with a signature.
     #[error(": a tree cannot be appended to what is compared with a model signature")]
     SignedAppend,
-    /// An image keeps no model signature.
-    #[error(": the image has no model signature: it was not built with one")]
-    NoModelSignature,
-    /// An option needs a directory, and this is an archive.
-    #[error(": {0} in directories only, not in archives and container images")]
-    NotADirectory(&'static str),
+    /// A file that was to be copied does not match its seal.
+    #[error(" is damaged: it does not match its seal")]
+    Damaged,
 }
 
 impl Fault {
@@ -136,37 +74,23 @@ impl Fault {
             other => ContentFault::Other(Box::new(other)),
         }
     }
-
-    /// The error that a directory or archive cannot be scanned.
-    pub(crate) fn scan(at: impl Into<Location>, reason: ScanError) -> Error {
-        match reason {
-            ScanError::Cancelled => ContentFault::Cancelled.at(at),
-            reason => Self::Scan(reason).somewhere(),
-        }
-    }
-
-    /// The error that a romfs image cannot be built.
-    pub(crate) fn build_romfs(at: impl Into<Location>, reason: RomfsError) -> Error {
-        match reason {
-            RomfsError::Cancelled => ContentFault::Cancelled.at(at),
-            RomfsError::Scan(reason) => Self::scan(at, reason),
-            reason => Self::BuildRomfs(reason).somewhere(),
-        }
-    }
-
-    /// The error that an EROFS image cannot be built.
-    pub(crate) fn build_erofs(at: impl Into<Location>, reason: ErofsError) -> Error {
-        match reason {
-            ErofsError::Cancelled => ContentFault::Cancelled.at(at),
-            ErofsError::Scan(reason) => Self::scan(at, reason),
-            reason => Self::BuildErofs(reason).somewhere(),
-        }
-    }
 }
 
 impl OtherFault for Fault {
     fn kind(&self) -> ErrorKind {
-        error_kind::of(self)
+        match self {
+            Self::Content(fault) => fault.kind(),
+            Self::UnpinnedDevice => ErrorKind::DeviceNotTrusted,
+            Self::Damaged => ErrorKind::Damaged,
+            Self::Unrecognised | Self::NotAnImage | Self::NotText => ErrorKind::WrongFormat,
+            Self::WouldReplace(_) => ErrorKind::WouldReplace,
+            Self::TooLarge { .. } => ErrorKind::TooLarge,
+            Self::NoSidecarName
+            | Self::NotEmpty
+            | Self::NoCache
+            | Self::WrongPlace(_)
+            | Self::SignedAppend => ErrorKind::InvalidInput,
+        }
     }
 }
 
@@ -192,6 +116,7 @@ impl From<Errno> for Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Precious {
     /// An image was to be made, and this is something else.
+    #[cfg(feature = "build")]
     NotAnImage,
     /// A seal was to be made, and this is something else.
     NotASeal,
@@ -202,16 +127,10 @@ pub(crate) enum Precious {
 impl fmt::Display for Precious {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            #[cfg(feature = "build")]
             Self::NotAnImage => "not an image",
             Self::NotASeal => "not a seal",
             Self::SignedSeal => "signed",
         })
-    }
-}
-
-fn differs(differs: &Option<Differs>) -> String {
-    match differs {
-        Some(differs) => differs.to_string(),
-        None => "it changed while it was read".to_owned(),
     }
 }

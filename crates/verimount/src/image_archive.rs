@@ -18,7 +18,8 @@ use crate::{
     Error,
     archive_input::Rest,
     blob::{Stopped, digest_text, hashed, parse_digest},
-    fault::{ContentFault, Fault},
+    build_fault::BuildFault,
+    fault::ContentFault,
 };
 
 /// The longest description of an image in bytes. Those that exist have some kilobytes.
@@ -95,7 +96,7 @@ impl ImageArchiveError {
         match self {
             Self::Io(error) => ContentFault::io(source, error),
             Self::Cancelled => ContentFault::Cancelled.at(source),
-            other => Fault::ImageArchive(other).at(source),
+            other => BuildFault::ImageArchive(other).at(source),
         }
     }
 }

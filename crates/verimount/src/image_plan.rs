@@ -5,7 +5,7 @@ use std::{fs::File, path::Path, sync::Arc};
 use verimount_scan::{InodeId, Loss, Losses, Observer, SourceTree};
 use verimount_source::{Progress, all_processors};
 
-use crate::{Error, ImageFormat, RomfsOptions, fault::Fault};
+use crate::{Error, ImageFormat, RomfsOptions, build_fault::BuildFault};
 
 /// The layout of an image that is to be written.
 pub(crate) enum ImagePlan {
@@ -24,13 +24,13 @@ impl ImagePlan {
         match format {
             ImageFormat::Romfs(options) => {
                 let plan = verimount_romfs::plan(tree, &options.image);
-                let plan = plan.map_err(|error| Fault::build_romfs(directory, error))?;
+                let plan = plan.map_err(|error| BuildFault::build_romfs(directory, error))?;
                 check(options, format.name(), directory, plan.losses())?;
                 Ok(Self::Romfs(plan))
             }
             ImageFormat::Erofs(options) => verimount_erofs::plan(tree, options, progress)
                 .map(Self::Erofs)
-                .map_err(|error| Fault::build_erofs(directory, error)),
+                .map_err(|error| BuildFault::build_erofs(directory, error)),
         }
     }
 
@@ -76,10 +76,10 @@ impl ImagePlan {
         match self {
             Self::Romfs(plan) => plan
                 .write_to(&mut file, progress)
-                .map_err(|error| Fault::build_romfs(output, error)),
+                .map_err(|error| BuildFault::build_romfs(output, error)),
             Self::Erofs(plan) => plan
                 .write_to(&mut file, all_processors(), progress)
-                .map_err(|error| Fault::build_erofs(output, error)),
+                .map_err(|error| BuildFault::build_erofs(output, error)),
         }
     }
 
@@ -101,13 +101,13 @@ fn check(
 ) -> Result<(), Error> {
     let widened = losses.get(Loss::Privacy);
     if let Some(lost) = widened.filter(|_| !options.widen_permissions) {
-        return Err(Fault::WouldWiden(lost.clone()).at(directory));
+        return Err(BuildFault::WouldWiden(lost.clone()).at(directory));
     }
     let mut losses = losses.iter();
     match losses.find(|(loss, _)| options.refused_losses.contains(*loss)) {
         Some((loss, lost)) => {
             let lost = lost.clone();
-            Err(Fault::WouldLose { format, loss, lost }.at(directory))
+            Err(BuildFault::WouldLose { format, loss, lost }.at(directory))
         }
         None => Ok(()),
     }

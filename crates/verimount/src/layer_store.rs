@@ -24,7 +24,8 @@ use crate::{
     archive_input::{Receiver, Rest, compression, open_archive, seekable},
     blob::{Stopped, digest_text, hashed},
     build::build_tree,
-    fault::{ContentFault, Fault},
+    build_fault::BuildFault,
+    fault::ContentFault,
     image_archive::{FilePart, ImageArchiveError, ImageFiles, InArchive, images},
 };
 
@@ -50,7 +51,7 @@ pub fn build_layer_store<S: AsRef<Path>>(
         count = store.layers.len();
         let layers: Vec<_> = store.layers.into_values().collect();
         let tree = scan_store(store.file, &layers, output, scan_options);
-        tree.map_err(|error| Fault::scan(output, error))
+        tree.map_err(|error| BuildFault::scan(output, error))
     };
     let built = build_tree(output, output, options, scan)?;
     Ok(Built {
@@ -131,7 +132,7 @@ impl<'o> Store<'o> {
         let copy = archive.try_clone().map_err(of_source)?;
         let all = ScanOptions::default();
         let scan = ArchiveScan::read(copy, source, &all);
-        let scan = &scan.map_err(|error| Fault::scan(source, error))?;
+        let scan = &scan.map_err(|error| BuildFault::scan(source, error))?;
         let archive = Arc::new(archive);
         self.add_images(&InArchive { archive, scan }, source, watch)
     }

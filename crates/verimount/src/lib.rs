@@ -143,8 +143,12 @@
 //!
 //! | feature | for |
 //! |---|---|
+//! | `build` (default) | making images; model signatures; root hashes that containerd writes beside layers |
+//! | `sign` (default) | making keys and signatures |
 //! | `remote` | content on web servers (`https://…`) and in registries (`oci://…`), and its cache |
 //! | `clouds` (default) | in object stores as well (`s3://…`, `gs://…`, `az://…`) |
+//!
+//! Without any, images and files are read, verified, extracted and sealed.
 
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
@@ -154,39 +158,52 @@
     allow(dead_code, reason = "what only remote content needs")
 )]
 
+#[cfg(feature = "build")]
 mod archive_input;
+#[cfg(feature = "build")]
 mod blob;
+#[cfg(feature = "build")]
 mod build;
+#[cfg(feature = "build")]
+mod build_fault;
+#[cfg(feature = "build")]
 mod build_format;
 mod content;
 mod describe;
 mod diff;
-mod error_kind;
 mod extract;
 #[cfg(feature = "remote")]
 mod far;
 mod fault;
 mod file;
 mod image;
+#[cfg(feature = "build")]
 mod image_archive;
 mod image_device;
 mod image_format;
+#[cfg(feature = "build")]
 mod image_plan;
+#[cfg(feature = "build")]
 mod layer_store;
 mod listing;
+#[cfg(feature = "build")]
 mod losses;
 mod metadata;
+#[cfg_attr(not(feature = "build"), path = "model/absent.rs")]
 mod model;
 mod open;
 mod open_options;
 mod prefetch;
 mod seal;
+#[cfg(feature = "sign")]
 mod sign;
 mod verify;
 
 pub mod options;
 
+#[cfg(feature = "build")]
 pub use build::{BuildOptions, Built, build, build_archive};
+#[cfg(feature = "build")]
 pub use build_format::{ImageFormat, RomfsOptions};
 pub use content::Content;
 pub use describe::{Description, FileKind, FoundFormat, FoundSeal, describe};
@@ -196,14 +213,17 @@ pub use file::File;
 pub use image::Image;
 pub use image_device::ImageDevice;
 pub use image_format::ImageDescription;
+#[cfg(feature = "build")]
 pub use layer_store::build_layer_store;
 pub use listing::{DirEntry, ReadDir, Walk};
+#[cfg(feature = "build")]
 pub use losses::{LossText, RefusedLosses};
 pub use metadata::Metadata;
-pub use model::ModelSignature;
+pub use model::{ModelClaim, ModelKey, ModelSignature};
 pub use open_options::OpenOptions;
 pub use prefetch::Prefetch;
 pub use seal::{DigestOptions, NewSeal, SealFormat, SealOptions, digest, seal};
+#[cfg(feature = "sign")]
 pub use sign::{NewKeyFiles, SealedFile};
 pub use verify::{Finding, Repaired, Report, VerifiedModel, VerifyOptions};
 
@@ -238,10 +258,11 @@ pub use verimount_content::{
     ErrorKind, LocationError, MirrorStats, ParseRootHashError, Pin, PlaceStats, Progress, RootHash,
     Step, Unshared, UnsharedReason,
 };
-pub use verimount_models::{Claim as ModelClaim, Key as ModelKey};
 pub use verimount_source::{Fetch, ReadAt, ReadError};
 pub use verimount_tree::{FileType, Timestamp};
-pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey, SecretKey};
+#[cfg(feature = "sign")]
+pub use verimount_verity::SecretKey;
+pub use verimount_verity::{FileDigest, Identity, Mismatch, PublicKey};
 
 #[cfg(feature = "remote")]
 pub use {

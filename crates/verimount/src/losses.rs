@@ -1,7 +1,7 @@
 use std::fmt;
 
-use verimount_names::{one_line, printable};
-use verimount_scan::{Example, Loss, Lost};
+use verimount_scan::Loss;
+use verimount_tree::Lost;
 
 /// Which losses make [`build`](crate::build) fail. [`Loss::Privacy`] is not among them, see
 /// [`RomfsOptions::widen_permissions`](crate::RomfsOptions::widen_permissions).
@@ -46,34 +46,7 @@ impl fmt::Display for LossText<'_> {
         match loss {
             // Nearly every file has times, so examples are useless.
             Loss::Times => write!(f, "{format} does not store {name}: all become 1970-01-01"),
-            _ => write!(f, "{format} does not store the {name} of {}", shown(lost)),
+            _ => write!(f, "{format} does not store the {name} of {lost}"),
         }
-    }
-}
-
-/// The number of affected files, and some examples.
-pub(crate) fn shown(lost: &Lost) -> String {
-    let examples: Vec<_> = lost.examples.iter().map(example).collect();
-    let more = if lost.count > lost.examples.len() as u64 {
-        ", …"
-    } else {
-        ""
-    };
-    format!("{}: {}{more}", lost.count, examples.join(", "))
-}
-
-fn example(Example { path, detail }: &Example) -> String {
-    /// The maximum length of a path in characters, so that a few fit in a line.
-    const MAX_LEN: usize = 100;
-    let path = printable(path).to_string();
-    let cut = path.char_indices().rev().nth(MAX_LEN - 1);
-    let path = match cut.filter(|(start, _)| *start > 0) {
-        Some((start, _)) => format!("…{}", &path[start..]),
-        None => path,
-    };
-    if detail.is_empty() {
-        path
-    } else {
-        format!("{path} ({})", one_line(detail))
     }
 }

@@ -13,13 +13,11 @@ use std::{
     sync::Arc,
 };
 
-use verimount_models::{Bundle, Claim, Key, MAX_BUNDLE, Manifest};
+use verimount_models::{Bundle, MAX_BUNDLE, Manifest};
+pub use verimount_models::{Claim as ModelClaim, Key as ModelKey};
 use verimount_tree::{Error as TreeError, FileType, NodeId, Tree};
 
-use crate::{
-    Error,
-    fault::{ContentFault, Fault},
-};
+use crate::{Error, build_fault::BuildFault, fault::ContentFault};
 
 pub(crate) use self::{
     building::{BuildChecks, ContentChecks},
@@ -48,11 +46,11 @@ impl ModelSignature {
     /// [`WrongFormat`](crate::ErrorKind::WrongFormat) if it is not a model signature,
     /// [`Unsupported`](crate::ErrorKind::Unsupported), [`Corrupt`](crate::ErrorKind::Corrupt) if it contradicts itself; those of
     /// reading.
-    pub fn open(path: impl AsRef<Path>, key: &Key) -> Result<Self, Error> {
+    pub fn open(path: impl AsRef<Path>, key: &ModelKey) -> Result<Self, Error> {
         let path = path.as_ref();
         let text = read_text(path).map_err(|error| ContentFault::io(path, error))?;
         let manifest = Bundle::parse(&text).and_then(|bundle| bundle.verify(key));
-        let manifest = manifest.map_err(|error| Fault::ModelSignature(error).at(path))?;
+        let manifest = manifest.map_err(|error| BuildFault::ModelSignature(error).at(path))?;
         Ok(Self {
             path: path.to_owned(),
             text: text.into(),
@@ -93,7 +91,7 @@ fn read_text(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// The model signature that an image keeps, if it has one: nothing of it is checked.
-pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, Fault> {
+pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, BuildFault> {
     let attr = match tree.lookup(NodeId::ROOT, SIGNATURE_FILE.as_ref()) {
         Err(TreeError::NotFound) => return Ok(None),
         attr => attr?,
@@ -105,7 +103,7 @@ pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, Fault> {
     verifying::read_all(tree, attr.node, size, &mut take)?;
     Bundle::parse(&text)
         .map(Some)
-        .map_err(Fault::ModelSignature)
+        .map_err(BuildFault::ModelSignature)
 }
 
 /// The longest model signature in bytes of which is told what it says of itself: that is read of any image, so an attacker
@@ -113,7 +111,7 @@ pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, Fault> {
 const MAX_CLAIM: u64 = 8 << 20;
 
 /// What the model signature in an image says of itself; `None` if it has none, or one that is too long.
-pub(crate) fn claim(tree: &dyn Tree) -> Option<Claim> {
+pub(crate) fn claim(tree: &dyn Tree) -> Option<ModelClaim> {
     let attr = tree.lookup(NodeId::ROOT, SIGNATURE_FILE.as_ref()).ok()?;
     if attr.size > MAX_CLAIM {
         return None;

@@ -137,11 +137,7 @@ pub(crate) fn verify(content: &Content, options: &VerifyOptions) -> Result<Repor
     let watch = &mut options.watcher.watch();
     let mut report = verify_watched(content, watch)?;
     if let Some(key) = options.model_key.as_ref().filter(|_| report.is_good()) {
-        let manifest = verify_model(content, key, watch)?;
-        report.model = Some(VerifiedModel {
-            name: manifest.model().to_owned(),
-            files: manifest.count(),
-        });
+        report.model = Some(verify_model(content, key, watch)?);
     }
     Ok(report)
 }

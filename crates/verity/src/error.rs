@@ -91,10 +91,13 @@ pub enum Error {
     NotSigned,
     /// The signature is not by the given key over this file's digest.
     #[error("its signature is not valid: {0}")]
-    WrongSignature(#[source] minisign::PError),
+    WrongSignature(#[source] minisign_verify::Error),
     /// A text is not a key, or not one that can be used without a password.
     #[error("not a usable minisign key: {0}")]
-    BadKey(#[source] minisign::PError),
+    BadKey(
+        /// Why.
+        String,
+    ),
     /// A file of more than 2^63 bytes, or a tree of more levels than the kernel supports.
     #[error("a file of {0} bytes is too large for a Merkle tree with these parameters")]
     TooLarge(u64),

@@ -33,6 +33,8 @@ mod seal;
 mod seal_file;
 mod sealed;
 mod signature;
+#[cfg(feature = "sign")]
+mod signing;
 mod survey;
 mod tree;
 mod trust;
@@ -55,7 +57,9 @@ pub use readahead::TreeReadahead;
 pub use releases::Releases;
 pub use seal::Seal;
 pub use sealed::{SEAL_BLOCK, SealLayout, Sealed, append_seal, is_signed, seal};
-pub use signature::{KeyId, KeyPair, MAX_SIGNATURE_SIZE, PublicKey, SecretKey, Signature};
+pub use signature::{KeyId, MAX_SIGNATURE_SIZE, PublicKey, Signature};
+#[cfg(feature = "sign")]
+pub use signing::{KeyPair, SecretKey};
 pub use survey::{BadRange, BadReason, survey};
 pub use trust::Trust;
 pub use verified::{VerifiedReader, VerifyOptions};

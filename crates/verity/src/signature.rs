@@ -1,7 +1,7 @@
-use std::{fmt, io::Cursor};
+use std::fmt;
 
 use ct_codecs::{Base64, Decoder};
-use minisign::{ErrorKind, KeyPair as MinisignPair, PError, SecretKeyBox, SignatureBox};
+use minisign_verify::Signature as MinisignSignature;
 
 use crate::{Error, FileDigest};
 
@@ -31,23 +31,31 @@ pub const MAX_SIGNATURE_SIZE: usize = 16384 - crate::DESCRIPTOR_SIZE;
 /// A minisign signature over a file digest in the form that fs-verity signs
 /// ([`FileDigest::formatted`]): the text of a `.minisig` file.
 #[derive(Debug, Clone)]
-pub struct Signature(String);
+pub struct Signature(pub(crate) String);
 
 impl Signature {
     /// Parses the text of a `.minisig` file; `None` if it is invalid, or longer than
     /// [`MAX_SIGNATURE_SIZE`].
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let text = str::from_utf8(bytes).ok()?;
-        let is_one = bytes.len() <= MAX_SIGNATURE_SIZE
-            && SignatureBox::from_string(text).is_ok()
-            && has_global_signature(text);
-        is_one.then(|| Self(text.to_owned()))
+        let is_one = bytes.len() <= MAX_SIGNATURE_SIZE && text.starts_with(COMMENT);
+        let signature = Self(text.to_owned());
+        (is_one && signature.parsed().is_ok()).then_some(signature)
     }
 
     /// The key that it claims to be made with. Only [`PublicKey::verify`] can confirm this.
     pub fn key_id(&self) -> Option<KeyId> {
-        let parsed = SignatureBox::from_string(&self.0).ok()?;
-        KeyId::new(parsed.keynum())
+        id_in(self.0.lines().nth(1)?)
+    }
+
+    fn parsed(&self) -> Result<MinisignSignature, minisign_verify::Error> {
+        // The library takes no spaces around what is encoded.
+        let trimmed = |(number, line): (usize, &str)| match number {
+            1 | 3 => format!("{}\n", line.trim()),
+            _ => format!("{line}\n"),
+        };
+        let text: String = self.0.lines().enumerate().map(trimmed).collect();
+        MinisignSignature::decode(&text)
     }
 
     /// The text of a `.minisig` file.
@@ -56,17 +64,20 @@ impl Signature {
     }
 }
 
-/// Whether the fourth line is a complete signature, which the library assumes when it verifies.
-fn has_global_signature(text: &str) -> bool {
-    const SIZE: usize = 64;
-    text.lines().nth(3).is_some_and(|line| {
-        Base64::decode(&mut [0; SIZE], line.trim(), None).is_ok_and(|bytes| bytes.len() == SIZE)
-    })
+/// The id of the key in a line with a public key or a signature: after two bytes for the algorithm.
+fn id_in(line: &str) -> Option<KeyId> {
+    const LONGEST: usize = 74;
+    let mut bytes = [0; LONGEST];
+    let bytes = Base64::decode(&mut bytes, line.trim(), None).ok()?;
+    KeyId::new(bytes.get(2..10)?)
 }
 
 /// A minisign public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PublicKey(minisign::PublicKey);
+pub struct PublicKey {
+    key: minisign_verify::PublicKey,
+    id: Option<KeyId>,
+}
 
 impl PublicKey {
     /// Reads the text of a public key file, or just its line of base64.
@@ -80,13 +91,15 @@ impl PublicKey {
         } else {
             text
         };
-        let key = minisign::PublicKey::from_base64(key.trim());
-        key.map(Self).map_err(Error::BadKey)
+        Ok(Self {
+            key: minisign_verify::PublicKey::from_base64(key.trim()).map_err(bad_key)?,
+            id: id_in(key),
+        })
     }
 
     /// The key's id.
     pub fn id(&self) -> Option<KeyId> {
-        KeyId::new(self.0.keynum())
+        self.id
     }
 
     /// Checks that `signature` was made with this key for `digest`.
@@ -94,76 +107,17 @@ impl PublicKey {
     /// # Errors
     /// [`Error::WrongSignature`].
     pub fn verify(&self, signature: &Signature, digest: &FileDigest) -> Result<(), Error> {
-        let payload = Cursor::new(digest.formatted());
-        let (quiet, output, allow_legacy) = (true, false, false);
-        SignatureBox::from_string(&signature.0)
-            .and_then(|parsed| {
-                minisign::verify(&self.0, &parsed, payload, quiet, output, allow_legacy)
-            })
+        let allow_legacy = false;
+        let parsed = signature.parsed();
+        parsed
+            .and_then(|parsed| self.key.verify(&digest.formatted(), &parsed, allow_legacy))
             .map_err(Error::WrongSignature)
-    }
-}
-
-/// A minisign secret key.
-#[derive(Debug)]
-pub struct SecretKey(minisign::SecretKey);
-
-impl SecretKey {
-    /// Whether the key in the text of a secret key file is encrypted and needs a password.
-    ///
-    /// # Errors
-    /// [`Error::BadKey`].
-    pub fn is_encrypted(text: &str) -> Result<bool, Error> {
-        Ok(is_encrypted(&stored_key(text)?))
-    }
-
-    /// Reads the text of a secret key file.
-    ///
-    /// # Errors
-    /// [`Error::BadKey`], also for a wrong password, and for a text that holds anything else.
-    pub fn parse(text: &str, password: Option<String>) -> Result<Self, Error> {
-        let stored = stored_key(text)?;
-        let key = || SecretKeyBox::from_string(text);
-        match password {
-            Some(password) => key().and_then(|key| key.into_secret_key(Some(password))),
-            None if has_no_checksum(&stored) => minisign::SecretKey::from_bytes(&stored),
-            None => key().and_then(SecretKeyBox::into_unencrypted_secret_key),
-        }
-        .map(Self)
-        .map_err(Error::BadKey)
-    }
-
-    /// Signs `digest`.
-    ///
-    /// # Errors
-    /// [`Error::BadKey`] if the key cannot sign.
-    pub fn sign(&self, digest: &FileDigest) -> Result<Signature, Error> {
-        let comment = digest.to_string();
-        let payload = Cursor::new(digest.formatted());
-        let untrusted = Some("signature of an fs-verity digest");
-        minisign::sign(None, &self.0, payload, Some(&comment), untrusted)
-            .map(|signature| Signature(signature.into_string()))
-            .map_err(Error::BadKey)
-    }
-}
-
-/// A stored secret key: the numbers of the algorithms for signature, encryption and checksum, 2
-/// bytes each; 48 bytes for the encryption; the key's number and the key, 72 bytes; the checksum.
-type StoredKey = [u8; 158];
-
-/// Decodes the key in the text of a secret key file.
-fn stored_key(text: &str) -> Result<StoredKey, Error> {
-    let line = only_key(text)?;
-    let mut stored = [0; size_of::<StoredKey>()];
-    match Base64::decode(&mut stored, line.trim(), None).map(<[u8]>::len) {
-        Ok(len) if len == stored.len() => Ok(stored),
-        _ => Err(bad_key("its second line is not a secret key")),
     }
 }
 
 /// The line with the key in the text of a key file, which has a comment before it and nothing else: of two keys, one would be
 /// ignored in silence.
-fn only_key(text: &str) -> Result<&str, Error> {
+pub(crate) fn only_key(text: &str) -> Result<&str, Error> {
     let mut lines = text.trim_end().lines();
     match (lines.next(), lines.next(), lines.next()) {
         (Some(comment), Some(key), None) if comment.starts_with(COMMENT) => Ok(key),
@@ -174,44 +128,6 @@ fn only_key(text: &str) -> Result<&str, Error> {
     }
 }
 
-fn bad_key(what: &'static str) -> Error {
-    Error::BadKey(PError::new(ErrorKind::Encoding, what))
-}
-
-fn is_encrypted(stored: &StoredKey) -> bool {
-    stored[2..4] != [0; 2]
-}
-
-/// The `minisign` tool gives keys without encryption no checksum; the library expects one.
-fn has_no_checksum(stored: &StoredKey) -> bool {
-    !is_encrypted(stored) && stored.ends_with(&[0; 32])
-}
-
-/// The texts of the two files of a new key.
-#[derive(Debug)]
-pub struct KeyPair {
-    /// The public key file, which verifies signatures.
-    pub public: String,
-    /// The secret key file, which makes signatures.
-    pub secret: String,
-}
-
-impl KeyPair {
-    /// Makes a new key, encrypted with `password` if there is one.
-    ///
-    /// # Errors
-    /// [`Error::BadKey`] if the system has no random numbers.
-    pub fn generate(password: Option<String>) -> Result<Self, Error> {
-        let make = || {
-            let pair = match password {
-                Some(password) => MinisignPair::generate_encrypted_keypair(Some(password))?,
-                None => MinisignPair::generate_unencrypted_keypair()?,
-            };
-            Ok(Self {
-                public: pair.pk.to_box()?.into_string(),
-                secret: pair.sk.to_box(None)?.into_string(),
-            })
-        };
-        make().map_err(Error::BadKey)
-    }
+pub(crate) fn bad_key(what: impl fmt::Display) -> Error {
+    Error::BadKey(what.to_string())
 }

@@ -90,6 +90,7 @@ impl Packs {
     }
 
     /// Whether there are packs of 32 bytes.
+    #[cfg(feature = "write")]
     pub(crate) fn has_long(&self) -> bool {
         self.middle > 0
     }

@@ -5,12 +5,10 @@ use std::io::Write;
 use verimount_scan::{Content, Contents, Entry, EntryId, InodeKind};
 use verimount_source::{Progress, Sink};
 
-use super::{Plan, index, name_in_header, tree::Item};
+use super::{BuildError, Plan, index, name_in_header, tree::Item};
 use crate::{
-    Error,
     geometry::{MIN_HEADER_LEN, index_offset},
-    header,
-    header::mode_bits,
+    header::{self, mode_bits},
     raw::HARD_LINK,
     superblock,
 };
@@ -20,7 +18,7 @@ pub(super) fn emit<'a>(
     plan: &Plan,
     out: &'a mut impl Write,
     progress: &'a mut Progress<'a>,
-) -> Result<(), Error> {
+) -> Result<(), BuildError> {
     let tree = &plan.tree;
     let accessible = plan.sizes.accessible;
     let mut contents = Contents::new(&tree.source)?;
@@ -51,7 +49,7 @@ fn emit_header<W: Write>(
     entry: Entry<'_>,
     item: &Item,
     sink: &mut Sink<'_, W>,
-) -> Result<(), Error> {
+) -> Result<(), BuildError> {
     let tree = &plan.tree;
     let here = item.place;
     let is_root = entry.id() == EntryId::ROOT;
@@ -96,12 +94,12 @@ fn emit_file<W: Write>(
     content: Content<'_>,
     len: u32,
     sink: &mut Sink<'_, W>,
-) -> Result<(), Error> {
+) -> Result<(), BuildError> {
     let mut offset = 0_u64;
     sink.add_with(len.into(), |room| {
         content.read_exact_at(room, offset)?;
         offset = offset.saturating_add(u64::try_from(room.len()).unwrap_or(u64::MAX));
-        Ok::<_, Error>(())
+        Ok::<_, BuildError>(())
     })?;
     Ok(content.finish()?)
 }

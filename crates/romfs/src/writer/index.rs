@@ -6,9 +6,11 @@ use verimount_scan::Entry;
 use verimount_source::Sink;
 use zerocopy::IntoBytes;
 
-use super::tree::{Item, Tree};
+use super::{
+    BuildError,
+    tree::{Item, Tree},
+};
 use crate::{
-    Error,
     geometry::len_of,
     header::mode_bits,
     node::has_data,
@@ -39,7 +41,7 @@ pub(super) fn len(tree: &Tree) -> u64 {
 }
 
 /// Writes the index.
-pub(super) fn emit<W: Write>(tree: &Tree, sink: &mut Sink<'_, W>) -> Result<(), Error> {
+pub(super) fn emit<W: Write>(tree: &Tree, sink: &mut Sink<'_, W>) -> Result<(), BuildError> {
     sink.add(header(tree).as_bytes())?;
     let (mut entries, mut name_bytes) = (0_u32, 0_u32);
     for (directory, item) in tree.directories() {

@@ -4,13 +4,10 @@ use verimount_scan::{Entry, EntryId};
 use verimount_tree::FileType;
 
 use super::{
-    Options, index, name_in_header,
+    BuildError, Options, Unstorable, index, name_in_header,
     tree::{Item, Offsets, Tree},
 };
-use crate::{
-    Error, Unstorable,
-    geometry::{ALIGNMENT, MIN_HEADER_LEN, header_len, index_offset},
-};
+use crate::geometry::{ALIGNMENT, MIN_HEADER_LEN, header_len, index_offset};
 
 /// The sizes of an image.
 #[derive(Debug, Clone, Copy)]
@@ -22,13 +19,13 @@ pub(super) struct Sizes {
 }
 
 /// Assigns a place to every item of the tree, in the order of the tree.
-pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, Error> {
+pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, BuildError> {
     let block = u64::from(options.block_size.bytes());
     let volume_name_len = options.volume_name.as_bytes().len();
     let mut end = u32::try_from(header_len(volume_name_len)).unwrap_or(u32::MAX);
     for (entry, item) in tree.source.entries().zip(&mut tree.items) {
         let Some((place, item_end)) = place(entry, item, end, block) else {
-            return Err(Error::Unstorable {
+            return Err(BuildError::Unstorable {
                 path: entry.path(),
                 reason: Unstorable::ImageTooLarge,
             });

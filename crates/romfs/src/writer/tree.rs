@@ -3,9 +3,10 @@
 use verimount_scan::{Entry, Inode, InodeKind, SourceTree};
 use verimount_tree::FileType;
 
+use super::{BuildError, Unstorable};
 use crate::{
-    Error, Unstorable, geometry::to_usize, index::MAX_DIRECTORIES, node::MAX_TARGET_LEN,
-    reader::MAX_DIRECTORY_ENTRIES, writer::MAX_NAME_LEN,
+    geometry::to_usize, index::MAX_DIRECTORIES, name::MAX_NAME_LEN, node::MAX_TARGET_LEN,
+    reader::MAX_DIRECTORY_ENTRIES,
 };
 
 /// A tree that the format can represent, unless it is too large in all.
@@ -39,10 +40,10 @@ pub(super) struct Offsets {
 
 impl Tree {
     /// Refuses what the format cannot represent.
-    pub(super) fn new(source: SourceTree) -> Result<Self, Error> {
+    pub(super) fn new(source: SourceTree) -> Result<Self, BuildError> {
         let unstorable = |entry: Entry<'_>, reason| {
             let path = entry.path();
-            Error::Unstorable { path, reason }
+            BuildError::Unstorable { path, reason }
         };
         let items = source.entries().map(|entry| {
             let item = Item::new(entry);

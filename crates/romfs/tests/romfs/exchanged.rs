@@ -11,7 +11,7 @@ use std::{
 };
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use verimount_romfs::{BlockSize, Error, Options, Plan, VolumeName, plan};
+use verimount_romfs::{BlockSize, BuildError, Options, Plan, VolumeName, plan};
 use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
 use verimount_testkit::go_on;
 
@@ -24,7 +24,7 @@ const FILES: usize = 20;
 /// How long to build images; `VERIMOUNT_RACE_SECONDS` overrides it.
 const SECONDS: u64 = 2;
 
-fn plan_of(root: &Path) -> Result<Plan, Error> {
+fn plan_of(root: &Path) -> Result<Plan, BuildError> {
     let options = Options {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
@@ -32,7 +32,7 @@ fn plan_of(root: &Path) -> Result<Plan, Error> {
     plan(scan(root, &ScanOptions::default(), &mut go_on)?, &options)
 }
 
-fn image_of(plan: &Plan) -> Result<Vec<u8>, Error> {
+fn image_of(plan: &Plan) -> Result<Vec<u8>, BuildError> {
     let mut image = Vec::new();
     plan.write_to(&mut image, &mut go_on)?;
     Ok(image)
@@ -134,7 +134,9 @@ fn a_directory_that_is_replaced_fails_the_image() {
         let plan = plan_of(&tree).unwrap();
         replace(folder.path());
         match image_of(&plan) {
-            Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, tree.join("a/b")),
+            Err(BuildError::Scan(ScanError::Changed { path })) => {
+                assert_eq!(path, tree.join("a/b"));
+            }
             result => panic!("replacement {number}: {result:?}"),
         }
     }
@@ -176,7 +178,7 @@ fn a_directory_that_is_moved_while_it_is_read_fails_the_image() {
     fs::write(folder.path().join("outside/c"), OUTSIDE).unwrap();
     let plan = plan_of(&tree).unwrap();
     match plan.write_to(&mut Mover(folder.path()), &mut go_on) {
-        Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, tree.join("a/b")),
+        Err(BuildError::Scan(ScanError::Changed { path })) => assert_eq!(path, tree.join("a/b")),
         result => panic!("{result:?}"),
     }
 }

@@ -15,8 +15,9 @@ use rustix::{
 };
 use tempfile::TempDir;
 use verimount_romfs::{BlockSize, Options, Plan, VolumeName, plan};
-use verimount_scan::{Example, Loss};
+use verimount_scan::Loss;
 use verimount_testkit::skip;
+use verimount_tree::Example;
 
 use crate::model::scanned;
 

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use tempfile::TempDir;
-use verimount_romfs::{BlockSize, Error, Options, Plan, Romfs, Unstorable, VolumeName};
+use verimount_romfs::{BlockSize, BuildError, Options, Plan, Romfs, Unstorable, VolumeName};
 use verimount_scan::{Error as ScanError, Limit, Options as ScanOptions, scan};
 use verimount_testkit::{
     go_on,
@@ -20,7 +20,7 @@ use verimount_testkit::{
 };
 use verimount_tree::MAX_DEPTH;
 
-fn plan(root: &Path) -> Result<Plan, Error> {
+fn plan(root: &Path) -> Result<Plan, BuildError> {
     let options = Options {
         volume_name: VolumeName::default(),
         block_size: BlockSize::MIN,
@@ -31,7 +31,7 @@ fn plan(root: &Path) -> Result<Plan, Error> {
 #[track_caller]
 fn assert_unstorable(root: &Path, culprit: impl AsRef<Path>, expected: Unstorable) {
     match plan(root) {
-        Err(Error::Unstorable { path, reason }) => {
+        Err(BuildError::Unstorable { path, reason }) => {
             assert_eq!((path, reason), (root.join(culprit), expected));
         }
         Err(error) => panic!("{error}"),
@@ -113,7 +113,7 @@ fn directories_are_nested_to_the_readers_bound() {
     path.push("d");
     fs::create_dir(&path).unwrap();
     match plan(folder.path()) {
-        Err(Error::Scan(ScanError::TooLarge {
+        Err(BuildError::Scan(ScanError::TooLarge {
             path: culprit,
             limit,
         })) => {
@@ -133,7 +133,7 @@ fn the_root_is_a_directory() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing");
     let unreadable = |root: &Path| match plan(root) {
-        Err(Error::Scan(ScanError::Unreadable { path, .. })) => path == root,
+        Err(BuildError::Scan(ScanError::Unreadable { path, .. })) => path == root,
         _ => false,
     };
     assert!(unreadable(&missing));
@@ -197,7 +197,7 @@ fn a_file_that_changes_before_it_is_written_fails_the_image() {
         let file = folder.path().join("file");
         change(&file);
         match plan.write_to(&mut Vec::new(), &mut go_on) {
-            Err(Error::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
+            Err(BuildError::Scan(ScanError::Changed { path })) => assert_eq!(path, file),
             result => panic!("change {number}: {result:?}"),
         }
     }
@@ -227,7 +227,7 @@ fn a_file_that_grows_while_it_is_written_fails_the_image() {
     hole(&file, 1 << 20);
     let plan = plan(folder.path()).unwrap();
     let result = plan.write_to(&mut Meddler(&file), &mut go_on);
-    assert!(matches!(result, Err(Error::Scan(ScanError::Changed { path })) if path == file));
+    assert!(matches!(result, Err(BuildError::Scan(ScanError::Changed { path })) if path == file));
 }
 
 /// A sink that accepts this many bytes, and then fails.
@@ -255,7 +255,7 @@ fn a_failing_write_is_told_apart_from_a_failing_read() {
     plan.write_to(&mut Full(all), &mut go_on).unwrap();
     let result = plan.write_to(&mut Full(all - 1), &mut go_on);
     assert!(
-        matches!(result, Err(Error::Output(error)) if error.kind() == io::ErrorKind::StorageFull)
+        matches!(result, Err(BuildError::Output(error)) if error.kind() == io::ErrorKind::StorageFull)
     );
 }
 
@@ -282,6 +282,6 @@ fn writing_ends_when_progress_says_so() {
     let plan = plan(folder.path()).unwrap();
     let mut image = Vec::new();
     let result = plan.write_to(&mut image, &mut |_| ControlFlow::Break(()));
-    assert!(matches!(result, Err(Error::Cancelled)));
+    assert!(matches!(result, Err(BuildError::Cancelled)));
     assert!((image.len() as u64) < plan.image_size());
 }

@@ -12,10 +12,7 @@ use verimount_content::Watch;
 use verimount_scan::{ArchiveError, Compression, Error as ScanError, check_beginning};
 
 use super::decompress::decompressed;
-use crate::{
-    Error, Progress, Step,
-    fault::{ContentFault, Fault},
-};
+use crate::{Error, Progress, Step, build_fault::BuildFault, fault::ContentFault};
 
 /// How much is received at once, in bytes.
 const PIECE: u64 = 1 << 20;
@@ -108,7 +105,7 @@ impl<'a, 'w> Receiver<'a, 'w> {
 
     fn refused(&self, source: ArchiveError) -> Error {
         let path = self.name.to_owned();
-        Fault::scan(self.name, ScanError::Archive { path, source })
+        BuildFault::scan(self.name, ScanError::Archive { path, source })
     }
 }
 

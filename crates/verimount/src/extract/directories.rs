@@ -13,7 +13,7 @@ use rustix::{
     fs::{Dir, Mode, OFlags, fchmod, fgetxattr, fremovexattr, mkdir, mkdirat, open, openat},
     io::Errno,
 };
-use verimount_scan::FileId;
+use verimount_source::FileId;
 use verimount_tree::{ACCESS_LIST, DEFAULT_ACCESS_LIST, NodeId};
 
 use super::was_replaced;

@@ -1,8 +1,6 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use verimount_scan::Lost;
-
-use crate::losses::shown;
+use verimount_tree::Lost;
 
 /// Something in an image that a copy of a file does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,11 +58,7 @@ impl fmt::Display for UnrestoredText<'_> {
         let Self(kind, lost) = *self;
         let what = match kind {
             Unrestored::SpecialFiles => {
-                return write!(
-                    f,
-                    "could not create devices or other special files, {}",
-                    shown(lost)
-                );
+                return write!(f, "could not create devices or other special files, {lost}");
             }
             Unrestored::Owners => "owners",
             Unrestored::Permissions => "permissions",
@@ -73,6 +67,6 @@ impl fmt::Display for UnrestoredText<'_> {
             Unrestored::Capabilities => "file capabilities",
             Unrestored::Attributes => "extended attributes",
         };
-        write!(f, "could not restore the {what} of {}", shown(lost))
+        write!(f, "could not restore the {what} of {lost}")
     }
 }

@@ -22,11 +22,7 @@ use super::{
     in_order::{Difference, InOrder},
     type_name,
 };
-use crate::{
-    Error,
-    fault::{ContentFault, Fault},
-    image_plan::ImagePlan,
-};
+use crate::{Error, build_fault::BuildFault, fault::ContentFault, image_plan::ImagePlan};
 
 /// What the files of a directory are compared with.
 #[derive(Debug, Clone, Default)]
@@ -92,9 +88,9 @@ impl ModelSignature {
     /// What the files of a tree must be.
     fn expected(&self, tree: &SourceTree) -> Result<AllExpected, Error> {
         let Subject::Directory(signed) = self.manifest.subject() else {
-            return Err(Fault::SignedFile.at(&*self.path));
+            return Err(BuildFault::SignedFile.at(&*self.path));
         };
-        let uncovered = |reason| Fault::Uncovered(reason).at(tree.path());
+        let uncovered = |reason| BuildFault::Uncovered(reason).at(tree.path());
         let mut coverage = Coverage::new(signed);
         let mut all = Vec::new();
         for entry in tree.entries().skip(1).filter(|entry| !entry.is_added()) {
@@ -123,7 +119,7 @@ fn expected_blob(entry: Entry<'_>) -> Result<Expected, Error> {
     let target = target.and_then(|target| str::from_utf8(target).ok());
     let name = target.map(|target| target.rsplit_once('/').map_or(target, |(_, name)| name));
     name.and_then(Expected::of_blob)
-        .ok_or_else(|| Fault::NotABlob.at(entry.path()))
+        .ok_or_else(|| BuildFault::NotABlob.at(entry.path()))
 }
 
 /// The checks of all contents of an image, which are made while it is written.
@@ -189,7 +185,7 @@ impl ContentChecks {
     ) -> Result<(), Error> {
         let written = self.hashers.watch(tree.path(), progress, write)?;
         written.map_err(|Difference { entry, differs }| {
-            Fault::Differs(differs).at(tree.entry(entry).path())
+            BuildFault::Differs(differs).at(tree.entry(entry).path())
         })
     }
 }

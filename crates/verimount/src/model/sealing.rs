@@ -11,10 +11,7 @@ use super::{
     hashers::{Feed, Hashers},
     in_order::InOrder,
 };
-use crate::{
-    Error,
-    fault::{ContentFault, Fault},
-};
+use crate::{Error, build_fault::BuildFault, fault::ContentFault};
 
 /// A file whose bytes are hashed when they are read.
 struct Tapped<'a, S> {
@@ -43,7 +40,7 @@ pub(crate) fn seal_checked<T>(
     seal: impl FnOnce(&dyn ReadAt, &mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let Subject::File(expected) = signature.manifest.subject() else {
-        return Err(Fault::SignedDirectory.at(&*signature.path));
+        return Err(BuildFault::SignedDirectory.at(&*signature.path));
     };
     let mut content = InOrder::new(source.size(), None);
     content.expect(EntryId::ROOT, expected);
@@ -53,5 +50,5 @@ pub(crate) fn seal_checked<T>(
         feed: hashers.feed(),
     };
     let sealed = hashers.watch(file, progress, |progress| seal(&tapped, progress))?;
-    sealed.map_err(|difference| Fault::Differs(difference.differs).at(file))
+    sealed.map_err(|difference| BuildFault::Differs(difference.differs).at(file))
 }

@@ -17,7 +17,8 @@ use verimount_tree::{FileType, NodeId, Tree, walk};
 
 use super::{SIGNATURE_FILE, kept_signature, type_name};
 use crate::{
-    Content, Error, Step,
+    Content, Error, Step, VerifiedModel,
+    build_fault::BuildFault,
     fault::{ContentFault, Fault},
 };
 
@@ -37,15 +38,15 @@ pub(crate) fn verify_model(
     content: &Content,
     key: &Key,
     watch: &mut Watch<'_>,
-) -> Result<Manifest, Error> {
+) -> Result<VerifiedModel, Error> {
     let at = &content.opened.location;
     let tree = content.tree()?.ok_or_else(|| Fault::NotAnImage.at(at))?;
     let tree = &*tree;
-    let inside = |fault: Fault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
+    let inside = |fault: BuildFault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
     let bundle = kept_signature(tree).map_err(inside)?;
-    let bundle = bundle.ok_or_else(|| Fault::NoModelSignature.at(at))?;
+    let bundle = bundle.ok_or_else(|| BuildFault::NoModelSignature.at(at))?;
     let manifest = bundle.verify(key);
-    let manifest = manifest.map_err(|error| inside(Fault::ModelSignature(error)))?;
+    let manifest = manifest.map_err(|error| inside(BuildFault::ModelSignature(error)))?;
     let files = signed(content, tree, &manifest)?;
     let total = files
         .iter()
@@ -54,8 +55,10 @@ pub(crate) fn verify_model(
     let mut progress = step(watch, Step::Hash, total);
     check(content, tree, &files, &mut progress)?;
     drop(progress);
-    drop(files);
-    Ok(manifest)
+    Ok(VerifiedModel {
+        name: manifest.model().to_owned(),
+        files: manifest.count(),
+    })
 }
 
 /// Compares the names in an image with those that are signed.
@@ -66,9 +69,9 @@ fn signed<'m>(
 ) -> Result<Vec<Signed<'m>>, Error> {
     let at = &content.opened.location;
     let Subject::Directory(signed) = manifest.subject() else {
-        return Err(Fault::SignedFile.at(at));
+        return Err(BuildFault::SignedFile.at(at));
     };
-    let uncovered = |reason| Fault::Uncovered(reason).at(at);
+    let uncovered = |reason| BuildFault::Uncovered(reason).at(at);
     let mut coverage = Coverage::new(signed);
     let mut files = Vec::new();
     let walked = walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
@@ -121,7 +124,7 @@ enum Told {
     /// So many more bytes are hashed.
     Hashed(u64),
     /// The file with this number is bad, or cannot be read.
-    Failed(usize, Fault),
+    Failed(usize, BuildFault),
 }
 
 /// Hashes all files, as many at a time as there are processors.
@@ -133,7 +136,7 @@ fn check(
 ) -> Result<(), Error> {
     let next = AtomicUsize::new(0);
     let is_ended = AtomicBool::new(false);
-    let mut failed: Option<(usize, Fault)> = None;
+    let mut failed: Option<(usize, BuildFault)> = None;
     let mut is_cancelled = false;
     thread::scope(|scope| {
         let (tell, told) = channel();
@@ -197,7 +200,7 @@ fn check_next(
             Ok(Ended::Early) => return,
             Ok(Ended::AtEnd) => check
                 .finish()
-                .map_err(|differs| Fault::Differs(Some(differs))),
+                .map_err(|differs| BuildFault::Differs(Some(differs))),
             Err(fault) => Err(fault),
         };
         if let Err(fault) = checked {
@@ -218,7 +221,7 @@ pub(super) fn read_all(
     node: NodeId,
     size: u64,
     take: &mut dyn FnMut(&[u8]),
-) -> Result<(), Fault> {
+) -> Result<(), BuildFault> {
     let mut take = |bytes: &[u8]| {
         take(bytes);
         true
@@ -232,7 +235,7 @@ fn read_while(
     node: NodeId,
     size: u64,
     take: &mut dyn FnMut(&[u8]) -> bool,
-) -> Result<Ended, Fault> {
+) -> Result<Ended, BuildFault> {
     let mut scratch = Scratch::default();
     let mut at = 0;
     while at < size {
