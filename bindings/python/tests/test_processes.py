@@ -81,6 +81,17 @@ def test_forked_children_open_anew_while_threads_read(weights: str, image: verim
     assert file.read(10) == LARGE[:10]
 
 
+def test_forked_children_fetch_with_threads_of_their_own(weights: str, nginx: str) -> None:
+    file = verimount.open(f"{nginx}/weights", digest=weights)
+
+    def check() -> None:
+        assert file.read_at(1_000_000, 400_000) == LARGE[1_000_000:1_400_000]
+
+    with readers(file):
+        for _ in range(10):
+            assert in_child(check) == 0
+
+
 def test_a_child_does_not_open_other_bytes(folder: Path) -> None:
     Path("weights").write_bytes(LARGE)
     verimount.seal("weights")

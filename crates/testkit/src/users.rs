@@ -60,7 +60,11 @@ pub fn reachable_copy(program: &Path, world: &World) -> PathBuf {
     }
     let copy = world.unlisted(program.file_name().unwrap().to_str().unwrap());
     if !copy.exists() {
-        fs::copy(program, &copy).unwrap();
+        // By a process of its own: one that is started here meanwhile would have it open for writing, too, and so long nobody
+        // could run it.
+        let mut command = Command::new("cp");
+        let copied = command.arg("--preserve=mode").args([program, &copy]);
+        assert!(copied.status().unwrap().success(), "copying {program:?}");
     }
     copy
 }
