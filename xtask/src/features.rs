@@ -1,4 +1,5 @@
-//! That nothing is compiled twice: a library that two commands ask to have different features, and all that uses it.
+//! That nothing is compiled twice: a library that two commands ask to have different features, and all that uses it; and that who
+//! only reads compiles little.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +21,12 @@ const SELECTIONS: [(&str, &[&str]); 4] = [
     ),
 ];
 
+/// The most libraries that a program needs which only reads, `verimount` included.
+const MOST_TO_READ: usize = 60;
+
+/// The features of `verimount`, each of which compiles alone.
+pub(crate) const OF_LIBRARY: [&str; 5] = ["", "build", "clouds", "remote", "sign"];
+
 /// Libraries, each with its features in each selection.
 #[derive(Default)]
 struct Libraries(BTreeMap<String, BTreeMap<String, BTreeSet<&'static str>>>);
@@ -36,6 +43,23 @@ pub(crate) fn check() -> Result<()> {
     ensure!(
         twice.is_empty(),
         "compiled more than once, because their features differ (see [workspace.dependencies]):\n{twice}"
+    );
+    let mut tree = cargo("tree");
+    tree.args([
+        "--locked",
+        "--package",
+        "verimount",
+        "--no-default-features",
+    ]);
+    let tree = command::stdout(tree.args(["--edges", "normal", "--prefix", "none"]))?;
+    let to_read: BTreeSet<_> = tree
+        .lines()
+        .map(|line| line.trim_end_matches(" (*)"))
+        .collect();
+    ensure!(
+        to_read.len() <= MOST_TO_READ,
+        "{} libraries are needed to read, more than {MOST_TO_READ}",
+        to_read.len()
     );
     Ok(())
 }

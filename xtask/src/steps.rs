@@ -41,12 +41,26 @@ pub(crate) fn check_at_once() -> Result<()> {
 
 /// Checks lints and documentation of everything, without running it. The fuzz targets are built below `target`.
 pub(crate) fn check_sources(target: &Path) -> Result<()> {
-    step("Lints", "checks all sources with Clippy", || {
-        let mut clippy = cargo("clippy");
-        clippy.args(["--workspace", "--all-targets", "--locked"]);
-        command::run(clippy.args(["--", "-Dwarnings"]))?;
-        command::run(fuzz::clippy(&fuzz::folder(target)).args(["--", "-Dwarnings"]))
-    })?;
+    step(
+        "Lints",
+        "checks all sources with Clippy, and each feature of the library alone",
+        || {
+            let mut clippy = cargo("clippy");
+            clippy.args(["--workspace", "--all-targets", "--locked"]);
+            command::run(clippy.args(["--", "-Dwarnings"]))?;
+            for feature in features::OF_LIBRARY {
+                let mut clippy = cargo("clippy");
+                clippy.args([
+                    "--package",
+                    "verimount",
+                    "--locked",
+                    "--no-default-features",
+                ]);
+                command::run(clippy.args(["--features", feature, "--", "-Dwarnings"]))?;
+            }
+            command::run(fuzz::clippy(&fuzz::folder(target)).args(["--", "-Dwarnings"]))
+        },
+    )?;
     step("Documentation", "makes that of the libraries", || {
         let mut doc = cargo("doc");
         doc.args(["--workspace", "--no-deps", "--locked"])

@@ -45,15 +45,18 @@ pub(crate) enum Fault {
     UnpinnedDevice,
     /// The name of an object is so long that its seal can have no name beside it.
     #[error(": its name is too long for a seal beside it")]
+    #[cfg(feature = "remote")]
     NoSidecarName,
     /// Nothing is copied to or from such a place, or under such a name.
     #[error("{0}")]
+    #[cfg(feature = "remote")]
     WrongPlace(&'static str),
     /// A tree is to be appended to a file whose content is compared with a signature.
     #[error(": a tree cannot be appended to what is compared with a model signature")]
     SignedAppend,
     /// A file that was to be copied does not match its seal.
     #[error(" is damaged: it does not match its seal")]
+    #[cfg(feature = "remote")]
     Damaged,
 }
 
@@ -64,6 +67,7 @@ impl Fault {
     }
 
     /// The error for a fault whose text names the place.
+    #[cfg(feature = "remote")]
     pub(crate) fn somewhere(self) -> Error {
         self.into_content().somewhere()
     }
@@ -81,15 +85,14 @@ impl OtherFault for Fault {
         match self {
             Self::Content(fault) => fault.kind(),
             Self::UnpinnedDevice => ErrorKind::DeviceNotTrusted,
+            #[cfg(feature = "remote")]
             Self::Damaged => ErrorKind::Damaged,
+            #[cfg(feature = "remote")]
+            Self::NoSidecarName | Self::WrongPlace(_) => ErrorKind::InvalidInput,
             Self::Unrecognised | Self::NotAnImage | Self::NotText => ErrorKind::WrongFormat,
             Self::WouldReplace(_) => ErrorKind::WouldReplace,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
-            Self::NoSidecarName
-            | Self::NotEmpty
-            | Self::NoCache
-            | Self::WrongPlace(_)
-            | Self::SignedAppend => ErrorKind::InvalidInput,
+            Self::NotEmpty | Self::NoCache | Self::SignedAppend => ErrorKind::InvalidInput,
         }
     }
 }

@@ -153,10 +153,6 @@
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![warn(missing_debug_implementations)]
-#![cfg_attr(
-    not(feature = "remote"),
-    allow(dead_code, reason = "what only remote content needs")
-)]
 
 #[cfg(feature = "build")]
 mod archive_input;

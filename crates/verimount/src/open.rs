@@ -1,4 +1,4 @@
-use verimount_content::{Accepted, Opened, Options, Place, Trust};
+use verimount_content::{Opened, Options, Place, Trust};
 use verimount_source::Unchecked;
 use verimount_verity::Identity;
 
@@ -28,9 +28,10 @@ pub(crate) fn open_trusting(
 }
 
 /// Opens what is accepted at `place`.
+#[cfg(feature = "remote")]
 pub(crate) fn open_accepted(
     place: Place,
-    accepted: Option<Accepted>,
+    accepted: Option<verimount_content::Accepted>,
     options: &Options,
 ) -> Result<Content, Error> {
     let opened = verimount_content::open_accepted(place, accepted, options);
