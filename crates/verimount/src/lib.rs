@@ -21,13 +21,12 @@
 //! is verified in the memory that it is handed out in.
 //!
 //! **Images.** [`build`] makes an image of a directory or archive. [`Image`] reads one by path, as [`std::fs`] reads
-//! directories; [`Content::mount`] gives it to all programs. [`File`] reads a single file; [`Content`] is either.
+//! directories. [`File`] reads a single file; [`Content`] is either.
 //!
 //! **Errors.** There is one [`Error`], whose [`kind`](Error::kind) says what it means. Where bytes do not match, it has the
 //! [`Mismatch`].
 //!
-//! **Volumes** and **bridges**, which are written to, are in [`volume`] and [`bridge`]; what is mounted on this machine in
-//! [`mounts`].
+//! Mounts for all programs, and volumes and bridges, which are written to, are in the crate `verimount-host`.
 //!
 //! # Programs
 //!
