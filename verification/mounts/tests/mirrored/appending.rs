@@ -181,6 +181,32 @@ fn an_append_only_file_is_appended_to_and_not_overwritten() {
     }
 }
 
+/// Root's writes clear set-ID bits as everybody's do, which nothing can in a file that is append-only.
+#[test]
+fn root_appends_to_set_id_files_as_others_do() {
+    needs!(root_or_skip());
+    for way in WAYS {
+        let world = needs!(World::with_source());
+        let file = world.path("src/log");
+        fs::write(&file, "first").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o2775)).unwrap();
+        if !chattr("+a", &file) {
+            return;
+        }
+        let mounted = mount(&world, for_all(way));
+        let mut log = OpenOptions::new()
+            .append(true)
+            .open(mounted.path("log"))
+            .unwrap();
+        let refused = log.write_all(b"second");
+        drop(log);
+        mounted.unmount();
+        assert!(chattr("-a", &file));
+        assert_eq!(error_of(refused), Errno::PERM, "{way}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "first");
+    }
+}
+
 /// A file that is open can be mapped. So it is not opened for writing once it is append-only.
 #[test]
 fn a_file_that_becomes_append_only_is_opened_again_first() {

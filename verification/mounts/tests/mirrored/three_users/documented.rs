@@ -53,7 +53,10 @@ impl Compared {
             // The kernel does not know that a file is append-only, but all is appended nevertheless.
             [Ok(()), Err(Errno::PERM)] if operation.is_clear_append() && !self.is_other => true,
             // The file has become append-only since: it was opened as any other.
-            [Ok(()), Err(Errno::PERM)] if operation.is_clear_append() => self.is_older,
+            // Root's writes clear set-ID bits too, and so are refused where that is.
+            [Ok(()), Err(Errno::PERM)] if operation.is_clear_append() => {
+                self.is_older || self.keeps_set_ids && self.is_unchanged
+            }
             [Ok(()), Err(Errno::ACCESS)] if operation.is_store() => self.is_older,
             // The kernel knows that there is no such list, and does not check the flags of `chattr`.
             [Ok(()), Err(Errno::PERM)] => {
