@@ -18,7 +18,8 @@ use crate::{
     fetcher::Fetcher,
     flight::Flight,
     granules::bytes_of,
-    queue::{FileId, Queue, Run as QueuedRun},
+    held::FileId,
+    queue::{Queue, Run as QueuedRun},
 };
 
 type Run = QueuedRun<Arc<Fetcher>>;
@@ -40,6 +41,9 @@ struct State {
     /// Runs for threads that wait.
     handed: VecDeque<Run>,
 }
+
+/// A thread that fetches. Dropping it, even in a panic, leaves its place to another one.
+struct Worker(Arc<Engine>);
 
 /// A run that a thread is fetching. Dropping it, even in a panic, ends the wait of all its readers.
 struct Fetching<'a> {
@@ -94,12 +98,12 @@ impl Engine {
 
     /// Keeps this many bytes in memory from now on.
     pub(crate) fn set_memory(&self, bytes: u64) {
-        self.state.lock().queue.set_memory(bytes);
+        self.state.lock().queue.held().set_memory(bytes);
     }
 
     /// How many bytes are in memory.
     pub(crate) fn memory(&self) -> u64 {
-        self.state.lock().queue.here() as u64 * GRANULE
+        self.state.lock().queue.held().here() as u64 * GRANULE
     }
 
     /// Adds an open file, of which some granules are there.
@@ -137,7 +141,7 @@ impl Engine {
 
     /// Forgets granules that were found to be wrong; returns how many those were.
     pub(crate) fn distrust(&self, file: FileId, granules: Range<u64>) -> u64 {
-        self.state.lock().queue.distrust(file, granules)
+        self.state.lock().queue.held().distrust(file, granules)
     }
 
     /// Ends the wait of all readers of a file.
@@ -161,7 +165,7 @@ impl Engine {
             let thread = thread::Builder::new().name("remote".to_owned());
             let first = Arc::new(Mutex::new(Some(run)));
             let given = first.clone();
-            match thread.spawn(move || engine.work(given.lock().take())) {
+            match thread.spawn(move || Worker(engine).work(given.lock().take())) {
                 Ok(_) => state.threads += 1,
                 Err(error) => {
                     let run = first.lock().take().expect("nobody else has it");
@@ -177,23 +181,6 @@ impl Engine {
         }
     }
 
-    fn work(self: Arc<Self>, mut next: Option<Run>) {
-        while let Some(run) = next {
-            let mut fetching = Fetching {
-                engine: &self,
-                next: run.granules.start,
-                run,
-                error: Error::Closed,
-                is_in_trouble: false,
-            };
-            if let Err(error) = fetching.fetch() {
-                fetching.error = error;
-            }
-            drop(fetching);
-            next = self.next_run();
-        }
-    }
-
     /// Waits for a run; `None` if there is no need for this thread.
     fn next_run(&self) -> Option<Run> {
         let mut state = self.state.lock();
@@ -206,7 +193,6 @@ impl Engine {
                 run = state.handed.pop_front();
             }
         }
-        state.threads -= usize::from(run.is_none());
         run
     }
 
@@ -217,6 +203,34 @@ impl Engine {
         let mut state = self.handed.wait_timeout_while(state, rest, is_none);
         state.idle -= 1;
         state
+    }
+}
+
+impl Worker {
+    fn work(&self, mut next: Option<Run>) {
+        while let Some(run) = next {
+            let mut fetching = Fetching {
+                engine: &self.0,
+                next: run.granules.start,
+                run,
+                error: Error::Closed,
+                is_in_trouble: false,
+            };
+            if let Err(error) = fetching.fetch() {
+                fetching.error = error;
+            }
+            drop(fetching);
+            next = self.0.next_run();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.threads -= 1;
+        // What was queued since it looked, or could not be before a panic.
+        self.0.engage(&mut state);
     }
 }
 
@@ -241,7 +255,7 @@ impl Fetching<'_> {
 
 impl Landing for Fetching<'_> {
     fn buffer(&mut self) -> Vec<u8> {
-        self.engine.state.lock().queue.buffer()
+        self.engine.state.lock().queue.held().buffer()
     }
 
     fn landed(&mut self, bytes: Vec<u8>) {
@@ -326,6 +340,28 @@ mod tests {
         assert_eq!(engine.state.lock().in_trouble, 1);
         drop(failing);
         eventually("it is left alone", || engine.state.lock().in_trouble == 0);
+    }
+
+    #[test]
+    fn a_thread_that_panics_is_replaced() {
+        let engine = Engine::new(Budget {
+            connections: 1,
+            ..Budget::default()
+        });
+        let server = HttpServer::honest(content());
+        let file = open(&server, &engine);
+        engine.state.lock().threads += 1;
+        let worker = Worker(engine.clone());
+        thread::scope(|scope| {
+            let reads = scope.spawn(|| read(&file, 500_000));
+            eventually("it waits", || engine.state.lock().queue.held().coming() > 0);
+            let panics = scope.spawn(move || {
+                let _worker = worker;
+                panic!("as a bug would");
+            });
+            panics.join().unwrap_err();
+            reads.join().unwrap();
+        });
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod fetcher;
 mod flight;
 mod granules;
 mod headers;
+mod held;
 mod helping;
 mod http;
 mod http_date;

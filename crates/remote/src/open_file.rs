@@ -12,7 +12,7 @@ use crate::{
     fetch,
     fetcher::Fetcher,
     flight::Flight,
-    queue::FileId,
+    held::FileId,
 };
 
 /// A file, until it is [closed](Self::close).
