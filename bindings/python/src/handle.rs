@@ -1,33 +1,22 @@
 //! What a forked child has of its parent.
 
-use std::{
-    mem,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::mem;
 
-use pyo3::{PyErr, PyResult, exceptions::PyRuntimeError, pyfunction};
-
-/// How many forks lie between this process and the one that loaded this module.
-static GENERATION: AtomicU64 = AtomicU64::new(0);
-
-/// Called in a child, before anything else, that was just forked.
-#[pyfunction]
-pub(crate) fn forked() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-}
+use pyo3::{PyErr, PyResult, exceptions::PyRuntimeError};
+use verimount_sys::forks;
 
 /// Something of this process. In a child its locks may be held by threads that do not exist there, so there it is neither
 /// used nor dropped: what it occupies is the price.
 pub(crate) struct Handle<T> {
     value: Option<T>,
-    generation: u64,
+    forks: u32,
 }
 
 impl<T> Handle<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             value: Some(value),
-            generation: generation(),
+            forks: forks(),
         }
     }
 
@@ -43,7 +32,7 @@ impl<T> Handle<T> {
     }
 
     fn is_of_this_process(&self) -> bool {
-        self.generation == generation()
+        self.forks == forks()
     }
 }
 
@@ -53,10 +42,6 @@ impl<T> Drop for Handle<T> {
             mem::forget(self.value.take());
         }
     }
-}
-
-fn generation() -> u64 {
-    GENERATION.load(Ordering::Relaxed)
 }
 
 fn inherited() -> PyErr {

@@ -33,7 +33,6 @@ mod _verimount {
         content::Content,
         entries::Entries,
         file::File,
-        handle::forked,
         image::Image,
         make::{build, digest, seal},
     };

@@ -146,10 +146,7 @@ impl Place {
             return self.is_well();
         };
         // What others gave proves nothing.
-        let ask = Ask {
-            past_caches: true,
-            ..Ask::within(Some(Duration::ZERO))
-        };
+        let ask = Ask::within(Some(Duration::ZERO)).past_caches();
         match copy.fetch(&mut [0], offset, ask) {
             Ok(_) => self.has_answered(),
             // It is looked at again soon.
@@ -185,10 +182,8 @@ impl Place {
     ) -> Result<(), ReadError> {
         self.asked.fetch_add(1, Relaxed);
         let patience = self.health.lock().patience;
-        let ask = Ask {
-            past_caches,
-            ..Ask::within(Some(patience))
-        };
+        let mut ask = Ask::within(Some(patience));
+        ask.past_caches = past_caches;
         // It has no places of its own that would have to be told apart.
         let read = copy.fetch(buf, offset, ask).map(drop);
         match &read {

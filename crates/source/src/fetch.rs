@@ -78,6 +78,15 @@ impl<'a> Ask<'a> {
             ..Self::default()
         }
     }
+
+    /// Asks for it not from what a cache keeps.
+    #[must_use]
+    pub fn past_caches(self) -> Self {
+        Self {
+            past_caches: true,
+            ..self
+        }
+    }
 }
 
 /// How a range will be needed.

@@ -69,7 +69,6 @@ _generation = 0
 
 def _forked() -> None:
     global _generation
-    _verimount.forked()
     _generation += 1
 
 

@@ -7,7 +7,7 @@ from ._image import Attributes
 from ._make import Progress
 from ._opening import Location, Opening
 
-__all__ = ["Content", "Entries", "File", "Image", "build", "digest", "forked", "is_remote", "seal"]
+__all__ = ["Content", "Entries", "File", "Image", "build", "digest", "is_remote", "seal"]
 
 _Path = str | os.PathLike[str]
 
@@ -51,7 +51,6 @@ class Image:
     def xattr_names(self, path: _Path) -> list[str]: ...
     def xattr(self, path: _Path, name: str) -> bytes | None: ...
 
-def forked() -> None: ...
 def is_remote(place: str) -> bool: ...
 def build(
     source: _Path, image: _Path, arguments: dict[str, Any], progress: Progress | None

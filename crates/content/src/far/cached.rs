@@ -20,10 +20,7 @@ pub(crate) fn keep(cache: &Cache, key: &Key, part: Part, bytes: Vec<u8>) -> Opti
     let object = cache.object(key, part, len as u64)?;
     let copy = Cached::new(Arc::new(bytes), object.clone());
     // Whatever is there is replaced by what is read.
-    let ask = Ask {
-        past_caches: true,
-        ..Ask::default()
-    };
+    let ask = Ask::default().past_caches();
     copy.fetch(&mut vec![0; len], 0, ask).ok()?;
     Some(object)
 }

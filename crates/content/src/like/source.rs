@@ -160,12 +160,12 @@ impl Shared {
                 return;
             };
             drop(announced);
-            self.announce(&range);
+            self.look_at(&range);
         }
     }
 
     /// Gives the data's own source a hint for what has to come from there: near ranges together, as they are fetched together.
-    fn announce(&self, bytes: &Range<u64>) {
+    fn look_at(&self, bytes: &Range<u64>) {
         let parts = self.parts(self.covering(bytes));
         self.will_need(&parts, bytes);
     }
