@@ -1,7 +1,10 @@
 //! That nothing is compiled twice: a library that two commands ask to have different features, and all that uses it; and that who
 //! only reads compiles little.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
 
 use anyhow::{Result, ensure};
 use verimount_support::{command, workspace::cargo};
@@ -24,12 +27,27 @@ const SELECTIONS: [(&str, &[&str]); 4] = [
 /// The most libraries that a program needs which only reads, `verimount` included.
 const MOST_TO_READ: usize = 60;
 
-/// The features of `verimount`, each of which compiles alone.
-pub(crate) const OF_LIBRARY: [&str; 5] = ["", "build", "clouds", "remote", "sign"];
+/// The features of `verimount`, and none.
+const OF_LIBRARY: [&str; 5] = ["", "build", "clouds", "remote", "sign"];
 
 /// Libraries, each with its features in each selection.
 #[derive(Default)]
 struct Libraries(BTreeMap<String, BTreeMap<String, BTreeSet<&'static str>>>);
+
+/// A command of Cargo for `verimount`, for each of its features alone and for none.
+pub(crate) fn alone(command: &'static str) -> impl Iterator<Item = Command> {
+    OF_LIBRARY.iter().map(move |feature| {
+        let mut cargo = cargo(command);
+        cargo.args([
+            "--package",
+            "verimount",
+            "--locked",
+            "--no-default-features",
+        ]);
+        cargo.args(["--features", feature]);
+        cargo
+    })
+}
 
 /// Ensures that each library has the same features whatever is compiled in this workspace.
 pub(crate) fn check() -> Result<()> {

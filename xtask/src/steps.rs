@@ -48,15 +48,8 @@ pub(crate) fn check_sources(target: &Path) -> Result<()> {
             let mut clippy = cargo("clippy");
             clippy.args(["--workspace", "--all-targets", "--locked"]);
             command::run(clippy.args(["--", "-Dwarnings"]))?;
-            for feature in features::OF_LIBRARY {
-                let mut clippy = cargo("clippy");
-                clippy.args([
-                    "--package",
-                    "verimount",
-                    "--locked",
-                    "--no-default-features",
-                ]);
-                command::run(clippy.args(["--features", feature, "--", "-Dwarnings"]))?;
+            for mut clippy in features::alone("clippy") {
+                command::run(clippy.args(["--", "-Dwarnings"]))?;
             }
             command::run(fuzz::clippy(&fuzz::folder(target)).args(["--", "-Dwarnings"]))
         },

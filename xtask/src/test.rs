@@ -15,7 +15,7 @@ use verimount_support::{
 use verimount_testenv::{EXHAUSTIVE, tools::REQUIRE_TOOLS};
 
 use crate::{
-    deny, dist, fuzz,
+    deny, dist, features, fuzz,
     programs::Program,
     python,
     skips::Skips,
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// processors, and the work, which gets the folder for build results.
 type FurtherStep = (&'static str, &'static str, u64, fn(&Path) -> Result<()>);
 
-const FURTHER_STEPS: [FurtherStep; 11] = [
+const FURTHER_STEPS: [FurtherStep; 12] = [
     (
         "Dependencies",
         "licences, sources and advisories",
@@ -82,6 +82,10 @@ const FURTHER_STEPS: [FurtherStep; 11] = [
         2,
         |_| check_packages(),
     ),
+    ("Features of the library", "tests it with each alone", 4, |_| {
+        features::alone("test")
+            .try_for_each(|mut test| command::run(test.args(["--lib", "--tests"])))
+    }),
     (
         "Conformance of mirrored directories",
         "other projects' test suites, in short",

@@ -190,5 +190,5 @@ pub(crate) fn truncation(content: &dyn ReadAt) -> Option<Error> {
         .map(Error::from)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "build"))]
 mod tests;

@@ -1,7 +1,5 @@
 //! Copying content from several places, of which some fail or are wrong.
 
-#![cfg(feature = "remote")]
-
 use std::{fs, net::TcpListener, slice, time::Duration};
 
 use tempfile::TempDir;

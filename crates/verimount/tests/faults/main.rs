@@ -1,6 +1,5 @@
 //! Random faults of a server, of its answers and of the cache on disk, against a model: reads give the right bytes or fail,
 //! both within their time, and succeed when the server is well.
-#![cfg(feature = "remote")]
 
 mod fault;
 mod figures;

@@ -1,7 +1,5 @@
 //! What is taken from older content, and that it never makes a byte wrong.
 
-#![cfg(feature = "remote")]
-
 mod pair;
 mod siblings;
 

@@ -1,6 +1,5 @@
 //! Random faults of several places of one file, of the file on this machine, its tree and the cache, against a model: as long
 //! as each block is right at a place that answers, no read fails or gives wrong bytes, and what is repaired is right.
-#![cfg(feature = "remote")]
 
 mod figures;
 mod image;

@@ -1,5 +1,4 @@
 //! What is opened, whatever servers and caches say: only what is pinned, and always what is honest.
-#![cfg(feature = "remote")]
 
 mod in_registry;
 mod model;
