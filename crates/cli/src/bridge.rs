@@ -20,7 +20,13 @@ use verimount_host::{
     sandbox::{Answer, Kind, Sandbox, Task, ask_for_file},
 };
 
-use crate::{Outcome, background::Ready, message::say, mount_args::MountArgs, options::one_of};
+use crate::{
+    Outcome,
+    background::Ready,
+    message::{reasons, say},
+    mount_args::MountArgs,
+    options::one_of,
+};
 
 /// The name of the task of opening the policy.
 const POLICY: &str = "policy";
@@ -240,7 +246,7 @@ fn reload(fs: Arc<BridgeFs>, path: PathBuf) -> Reload {
             tracing::info!(policy = %printable(&path), "reloaded the policy");
         }
         Err(error) => {
-            let reason = format!("{error:#}");
+            let reason = reasons(&error);
             fs.reload(Err(&reason));
             tracing::error!(reason, "cannot reload the policy, keeping the old one");
         }

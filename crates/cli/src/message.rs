@@ -16,7 +16,7 @@ pub(crate) fn say_failed(error: &Error) {
 
 /// An error and its causes in one line, with advice. A cause that an error already includes in its
 /// own text is not repeated.
-fn reasons(error: &Error) -> String {
+pub(crate) fn reasons(error: &Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {

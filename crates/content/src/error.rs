@@ -12,7 +12,8 @@ use crate::{ErrorKind, Location, fault::Fault};
 
 /// Why something failed: what it means for the caller, where it was, and the reason.
 ///
-/// The text has the reason with all its causes, so that [`source`](std::error::Error::source) is always `None`.
+/// The text stands by itself: it ends with the texts of all causes. [`source`](std::error::Error::source) gives the first of these,
+/// such as a [`ReadError`] or [`io::Error`].
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -107,7 +108,14 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0.fault {
+            Fault::Other(fault) => fault.source(),
+            fault => fault.source(),
+        }
+    }
+}
 
 /// With [`Error::errno`]'s kind, and the error inside.
 impl From<Error> for io::Error {

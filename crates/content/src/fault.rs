@@ -1,6 +1,6 @@
 //! What can fail. [`Error`] adds where, and what it means.
 
-use std::{any::Any, fmt, io};
+use std::{any::Any, io};
 
 use rustix::io::Errno;
 use verimount_source::ReadError;
@@ -17,10 +17,10 @@ pub enum Fault {
     Io(#[from] io::Error),
     /// What is to be copied cannot be read.
     #[error(": {0}")]
-    Read(ReadError),
+    Read(#[source] ReadError),
     /// A seal cannot be used, made or changed, or does not have the digest or root hash required.
     #[error(": {0}")]
-    Seal(VerityError),
+    Seal(#[source] VerityError),
     /// An image, or a file in it, cannot be read.
     #[error(": {0}")]
     Image(#[from] TreeError),
@@ -70,7 +70,7 @@ pub enum Fault {
     },
     /// Content in a registry cannot be opened, or does not have what its manifest says.
     #[error(": {0}")]
-    Layers(LayersError),
+    Layers(#[source] LayersError),
     /// The location was to say which content is accepted, and does not.
     #[error(" does not say which digest the content has")]
     NotNamed,
@@ -103,7 +103,7 @@ pub enum Fault {
         actual: u64,
     },
     /// An argument is not a location.
-    #[error("{0}")]
+    #[error(transparent)]
     Location(LocationError),
     /// Something that is no matter of opening or reading content.
     #[error("{0}")]
@@ -111,7 +111,7 @@ pub enum Fault {
 }
 
 /// What failed in something that is done with content, as a [`Fault`].
-pub trait OtherFault: fmt::Debug + fmt::Display + Any + Send + Sync {
+pub trait OtherFault: std::error::Error + Any + Send + Sync {
     /// What it means.
     fn kind(&self) -> ErrorKind;
 

@@ -15,18 +15,18 @@ pub(crate) use verimount_content::Fault as ContentFault;
 pub(crate) enum Fault {
     /// A volume cannot be used, made or changed.
     #[error(": {0}")]
-    Volume(VolumeError),
+    Volume(#[source] VolumeError),
     /// It cannot be mounted. The reason names the mount point.
-    #[error("{0}")]
+    #[error(transparent)]
     Mount(MountError),
     /// Permissions were to be replaced that the files have in the image.
     #[error(": its files have permissions of their own, which no umask replaces")]
     PermissionsStored,
     /// There is no memory for files that are to be resident. The reason says so.
-    #[error("{0}")]
+    #[error(transparent)]
     ResidentMemory(ResidentError),
     /// A pattern of files that are to be resident is invalid.
-    #[error("{0}")]
+    #[error(transparent)]
     ResidentPattern(InvalidPattern),
     /// No file is to be resident.
     #[error(

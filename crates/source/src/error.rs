@@ -35,8 +35,8 @@ pub enum ReadError {
         len: usize,
     },
     /// The bytes were read, but did not pass the verification of a layer.
-    #[error(transparent)]
-    Rejected(Box<dyn Error + Send + Sync>),
+    #[error("{0}")]
+    Rejected(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl ReadError {

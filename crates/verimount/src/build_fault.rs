@@ -15,19 +15,19 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildFault {
     /// Content cannot be opened or read.
-    #[error("{0}")]
+    #[error(transparent)]
     Content(#[from] ContentFault),
     /// A directory or archive cannot be read, or has changed meanwhile. The reason names the place.
-    #[error("{0}")]
+    #[error(transparent)]
     Scan(ScanError),
     /// There is no tree in the archive of a container image.
     #[error(": {0}")]
-    ImageArchive(ImageArchiveError),
+    ImageArchive(#[source] ImageArchiveError),
     /// A romfs image cannot be built. The reason names the place.
-    #[error("{0}")]
+    #[error(transparent)]
     BuildRomfs(RomfsError),
     /// An EROFS image cannot be built. The reason names the place.
-    #[error("{0}")]
+    #[error(transparent)]
     BuildErofs(ErofsError),
     /// An image is to be made inside the directory that it is built from.
     #[error(": the image cannot be inside the directory that it is built from")]
@@ -50,7 +50,7 @@ pub(crate) enum BuildFault {
     },
     /// A model signature cannot be used, or was made with another key.
     #[error(": {0}")]
-    ModelSignature(ModelError),
+    ModelSignature(#[source] ModelError),
     /// A model and its signature do not have the same files. The reason names the file.
     #[error(": {0}")]
     Uncovered(Uncovered),

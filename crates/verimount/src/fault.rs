@@ -14,7 +14,7 @@ pub(crate) use verimount_content::Fault as ContentFault;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
     /// Content cannot be opened or read.
-    #[error("{0}")]
+    #[error(transparent)]
     Content(#[from] ContentFault),
     /// The content of a file was wanted as text.
     #[error(": it is not text in UTF-8")]

@@ -1,14 +1,18 @@
 //! Images that are read by path.
 
 use std::{
+    error::Error,
     fs,
     io::{self, Read, Seek, SeekFrom},
-    os::unix::fs::symlink,
+    iter,
+    os::unix::fs::{FileExt, symlink},
     path::{Path, PathBuf},
 };
 
 use tempfile::TempDir;
-use verimount::{BuildOptions, ErrorKind, FileType, Image, Location, OpenOptions, ReadAt, build};
+use verimount::{
+    BuildOptions, ErrorKind, FileType, Image, Location, Mismatch, OpenOptions, ReadAt, build,
+};
 
 /// A directory with files, links and an image of it.
 struct World {
@@ -167,6 +171,29 @@ fn a_file_is_read_at_any_place() {
     assert_eq!(file.seek(SeekFrom::Start(4 << 20)).unwrap(), 4 << 20);
     assert_eq!(file.read(&mut bytes).unwrap(), 0);
     assert!(file.read_exact_at(&mut bytes, 3 << 20).is_err());
+}
+
+#[test]
+fn errors_have_texts_that_stand_by_themselves_and_their_causes() {
+    let World { folder, image } = &World::new();
+    let missing = folder.path().join("missing");
+    let error = Image::open(&missing, &OpenOptions::new().unpinned()).unwrap_err();
+    let cause: &io::Error = error.source().unwrap().downcast_ref().unwrap();
+    assert_eq!(cause.kind(), io::ErrorKind::NotFound);
+    assert!(error.to_string().ends_with(&format!("/missing: {cause}")));
+
+    let file = fs::read(folder.path().join("image")).unwrap();
+    let large = file.windows(4096).rposition(|bytes| bytes == [7; 4096]);
+    let path = folder.path().join("image");
+    let damaged = fs::File::options().write(true).open(path).unwrap();
+    damaged.write_all_at(b"!", large.unwrap() as u64).unwrap();
+    let error = image.read("large").unwrap_err();
+    let causes = iter::successors(error.source(), |cause| (*cause).source());
+    let mismatch = causes
+        .filter_map(|cause| cause.downcast_ref::<Mismatch>())
+        .next();
+    assert_eq!(mismatch, error.mismatch());
+    assert!(error.to_string().ends_with(&mismatch.unwrap().to_string()));
 }
 
 /// Both are read by the same thread.

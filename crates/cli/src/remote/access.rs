@@ -17,7 +17,10 @@ use verimount::{Cache, CacheError, OpenOptions, RemoteOptions, set_fetch_memory}
 use verimount_host::{doctor::has_system_certificates, printable, sandbox::Sandbox};
 
 use super::cache_directory::usual_directory;
-use crate::{message::say, options::parse_size};
+use crate::{
+    message::{reasons, say},
+    options::parse_size,
+};
 
 /// How long a read may wait, in seconds.
 const TIMEOUTS: RangeInclusive<u32> = 1..=86400;
@@ -150,9 +153,14 @@ fn tell_unusable(error: &anyhow::Error) {
     static SAID: Once = Once::new();
     match error.downcast_ref::<CacheError>() {
         None | Some(CacheError::Io { .. }) => {
-            tracing::debug!(error = format!("{error:#}"), "nothing is kept on disk");
+            tracing::debug!(error = reasons(error), "nothing is kept on disk");
         }
-        Some(_) => SAID.call_once(|| say(format_args!("note: nothing is kept on disk: {error:#}"))),
+        Some(_) => SAID.call_once(|| {
+            say(format_args!(
+                "note: nothing is kept on disk: {}",
+                reasons(error)
+            ));
+        }),
     }
 }
 
