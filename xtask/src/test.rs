@@ -82,10 +82,15 @@ const FURTHER_STEPS: [FurtherStep; 12] = [
         2,
         |_| check_packages(),
     ),
-    ("Features of the library", "tests it with each alone", 4, |_| {
-        features::alone("test")
-            .try_for_each(|mut test| command::run(test.args(["--lib", "--tests"])))
-    }),
+    (
+        "Features of the library",
+        "tests it with each alone",
+        4,
+        |_| {
+            features::alone("test")
+                .try_for_each(|mut test| command::run(test.args(["--lib", "--tests"])))
+        },
+    ),
     (
         "Conformance of mirrored directories",
         "other projects' test suites, in short",

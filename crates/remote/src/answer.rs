@@ -2,6 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
+use httpdate::parse_http_date;
 use ureq::http::{
     HeaderMap, HeaderName,
     header::{
@@ -10,7 +11,7 @@ use ureq::http::{
     },
 };
 
-use crate::{Error, client::Span, http_date::parse_http_date, limits::MAX_SIZE};
+use crate::{Error, client::Span, limits::MAX_SIZE};
 
 /// What must stay the same as long as a file is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +87,9 @@ impl<'a> Head<'a> {
         let seconds = match number(text) {
             Some(seconds) => seconds,
             None => {
-                let now = parse_http_date(self.text(DATE)?)?;
-                parse_http_date(text)?.saturating_sub(now)
+                let now = parse_http_date(self.text(DATE)?).ok()?;
+                let until = parse_http_date(text).ok()?;
+                return Some(until.duration_since(now).unwrap_or_default());
             }
         };
         Some(Duration::from_secs(seconds))

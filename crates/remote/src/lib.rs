@@ -41,7 +41,6 @@ mod headers;
 mod held;
 mod helping;
 mod http;
-mod http_date;
 mod insecure;
 mod limits;
 mod loopback;
