@@ -316,10 +316,12 @@ pub(crate) fn redirected(
     if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
     }
-    let location = answer.headers().get(LOCATION);
-    let location = location.and_then(|location| location.to_str().ok());
-    let next = location.and_then(|location| from.joined(location));
-    next.map(Some).ok_or(Error::Redirects)
+    location(answer, from).map(Some).ok_or(Error::Redirects)
+}
+
+/// The place that an answer names, if that is a URL.
+pub(crate) fn location(answer: &Response<ureq::Body>, from: &RemoteUrl) -> Option<RemoteUrl> {
+    from.joined(answer.headers().get(LOCATION)?.as_bytes())
 }
 
 impl From<Error> for Failure {

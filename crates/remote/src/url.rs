@@ -68,8 +68,10 @@ impl RemoteUrl {
         &self.0
     }
 
-    /// Where a redirect from here leads (RFC 3986, 5.2); `None` if that is not a URL.
-    pub(crate) fn joined(&self, location: &str) -> Option<Self> {
+    /// Where a redirect from here leads (RFC 3986, 5.2); `None` if that is not a URL. What URLs cannot have in them is escaped, as
+    /// clients do: some servers send names of files as they are.
+    pub(crate) fn joined(&self, location: &[u8]) -> Option<Self> {
+        let location = &escaped(location);
         let location = location.split('#').next().unwrap_or_default();
         let scheme = self.0.scheme_str().unwrap_or_default();
         let authority = self.0.authority()?;
@@ -109,6 +111,20 @@ impl RemoteUrl {
     pub(crate) fn is_confidential(&self) -> bool {
         self.0.scheme_str() == Some("https") || is_this_machine(self.0.host().unwrap_or_default())
     }
+}
+
+/// With each byte escaped that is in no URL (RFC 3986, 2), such as those of a space or of letters beyond ASCII.
+fn escaped(location: &[u8]) -> String {
+    let is_in_urls =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte);
+    let escaped = location.iter().map(|&byte| {
+        if is_in_urls(byte) {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    });
+    escaped.collect()
 }
 
 /// Whether there is something behind the host that is no port. The parser takes it for no port at all.
@@ -234,9 +250,12 @@ mod tests {
             ("ftp://other/x", None),
             ("http://me:secret@other/x", None),
             ("http://other:8x/", None),
-            ("a b", None),
+            ("a b", Some("http://host:8/a/a%20b")),
+            ("/é/%20", Some("http://host:8/%C3%A9/%20")),
+            ("a{<\\\"", Some("http://host:8/a/a%7B%3C%5C%22")),
+            ("http://hé/", None),
         ] {
-            let joined = url("http://host:8/a/b?query").joined(location);
+            let joined = url("http://host:8/a/b?query").joined(location.as_bytes());
             let expected = expected.map(url);
             assert_eq!(joined, expected, "{location}");
         }

@@ -10,13 +10,18 @@ use ureq::{
     SendBody,
     http::{
         HeaderValue, Request, Uri,
-        header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION},
+        header::{CONTENT_LENGTH, CONTENT_TYPE},
     },
 };
 use verimount_source::ReadAt;
 
 use super::{BlobDigest, Repository, repository::with_body, status::expect};
-use crate::{Error, client::Failure, fetch::Attempts, http::Within};
+use crate::{
+    Error, RemoteUrl,
+    client::{Failure, location},
+    fetch::Attempts,
+    http::Within,
+};
 
 /// How often the upload of a blob is begun at most.
 const ATTEMPTS: u32 = 3;
@@ -99,23 +104,13 @@ impl Repository {
             self.run_here(with_body(request, authorization, ())?, Within::Usual)
         })?;
         expect(202, &answer)?;
-        let place = answer.headers().get(LOCATION);
-        let place = place.and_then(|place| place.to_str().ok());
-        let place = place.and_then(|place| self.resolve(place));
-        Ok(place.ok_or(Error::BadLocation)?)
-    }
-
-    /// A URL that the registry has named: a path on it, or a whole URL that is no less private.
-    fn resolve(&self, place: &str) -> Option<Uri> {
-        let is_path = place.starts_with('/') && !place.starts_with("//");
-        let place: Uri = if is_path {
-            self.host.url(place).parse().ok()?
-        } else {
-            place.parse().ok()?
-        };
+        let from: Option<RemoteUrl> = url.parse().ok();
+        let place = from.and_then(|from| location(&answer, &from));
+        // One that is no less private.
         let host = &self.host;
-        let is_good = host.has(&place) || host.trusts(&place) || !host.is_private();
-        is_good.then_some(place)
+        let is_good = |place: &Uri| host.has(place) || host.trusts(place) || !host.is_private();
+        let place = place.map(|place| place.uri().clone()).filter(is_good);
+        Ok(place.ok_or(Error::BadLocation)?)
     }
 }
 
