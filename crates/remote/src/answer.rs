@@ -81,6 +81,20 @@ impl<'a> Head<'a> {
         Ok(self.is_of(version))
     }
 
+    /// Whether it refuses the range that was asked for.
+    pub(crate) fn is_refused_range(&self) -> bool {
+        matches!(self.status, 400 | 416)
+    }
+
+    /// The size of the file, if an answer without any part of it says it.
+    pub(crate) fn size(&self) -> Option<u64> {
+        match (self.status, self.content_range()) {
+            (200, _) => self.length().ok().flatten(),
+            (416, Some(ContentRange::Nothing(size))) => Some(size),
+            _ => None,
+        }
+    }
+
     /// How long the server asks to wait. It may give a date, which is compared with its own clock.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let text = self.text(RETRY_AFTER)?.trim();

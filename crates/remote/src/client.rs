@@ -1,7 +1,6 @@
 //! Asking for the bytes of one file.
 
 use std::{
-    fmt,
     io::{self, Read},
     ops::Range,
     sync::Arc,
@@ -54,6 +53,8 @@ pub(crate) enum Span {
     Range(Range<u64>),
     /// This many at its end, or all if there are fewer.
     End(u64),
+    /// Only the head of the answer.
+    Nothing,
 }
 
 /// An answer, and where a redirect led to.
@@ -108,9 +109,45 @@ impl Client {
     pub(crate) fn first(&self, asked: &Span) -> Result<(Version, Range<u64>, Body), Failure> {
         let (answer, moved) = self.ask_target(asked)?;
         let head = Head::new(answer.status().as_u16(), answer.headers());
+        match self.size_below(asked, &head)? {
+            Some(size) => {
+                let asked = Span::Range(0..size);
+                let (answer, moved) = self.ask_target(&asked)?;
+                self.first_of(answer, moved, &asked)
+            }
+            None => self.first_of(answer, moved, asked),
+        }
+    }
+
+    fn first_of(
+        &self,
+        answer: Response<ureq::Body>,
+        moved: Option<RemoteUrl>,
+        asked: &Span,
+    ) -> Result<(Version, Range<u64>, Body), Failure> {
+        let head = Head::new(answer.status().as_u16(), answer.headers());
         let (version, part) = head.first(asked).map_err(|error| failure(error, &head))?;
         let len = part.end - part.start;
         Ok((version, part, self.accepted(answer, moved, len)))
+    }
+
+    /// The size of a file that is the reason why a range was refused: some servers do that if it ends behind the file.
+    fn size_below(&self, asked: &Span, refused: &Head<'_>) -> Result<Option<u64>, Failure> {
+        let Span::Range(asked) = asked else {
+            return Ok(None);
+        };
+        if !refused.is_refused_range() {
+            return Ok(None);
+        }
+        let size = match refused.size() {
+            // What an object store has signed is a GET.
+            None if self.target.own_url().is_some() => {
+                let (answer, _) = self.ask_target(&Span::Nothing)?;
+                Head::new(answer.status().as_u16(), answer.headers()).size()
+            }
+            size => size,
+        };
+        Ok(size.filter(|size| (1..asked.end).contains(size)))
     }
 
     /// Asks for a range of a file.
@@ -203,14 +240,17 @@ impl Client {
     }
 
     fn ask(&self, at: &RemoteUrl, span: &Span) -> Result<Response<ureq::Body>, Failure> {
-        let asked = span.to_string();
+        let range = span.header();
         let own = self.target.own_url();
         let own = own.filter(|own| at.is_same_server(own));
         let headers = own.and_then(|own| self.session.headers_for(own));
         let send = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
             self.session.counters().request();
-            let request = self.session.http().get(at.uri())?;
-            let mut request = request.header(RANGE, &asked);
+            let http = self.session.http();
+            let mut request = match &range {
+                Some(range) => http.get(at.uri())?.header(RANGE, range),
+                None => http.head(at.uri())?,
+            };
             for (name, value) in headers.into_iter().flat_map(Headers::iter) {
                 request = request.header(name, value);
             }
@@ -232,20 +272,21 @@ impl Span {
         match self {
             Self::Range(range) => range.start..range.end.min(size),
             Self::End(len) => size.saturating_sub(*len)..size,
+            Self::Nothing => 0..0,
+        }
+    }
+
+    /// The value of `Range`.
+    fn header(&self) -> Option<String> {
+        match self {
+            Self::Range(range) => Some(format!("bytes={}-{}", range.start, range.end - 1)),
+            Self::End(len) => Some(format!("bytes=-{len}")),
+            Self::Nothing => None,
         }
     }
 }
 
 /// As in the header `Range`.
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Range(range) => write!(f, "bytes={}-{}", range.start, range.end - 1),
-            Self::End(len) => write!(f, "bytes=-{len}"),
-        }
-    }
-}
-
 impl Target {
     /// The name of the server, for which connections are counted.
     fn server(&self) -> String {

@@ -55,8 +55,24 @@ impl Http {
     /// # Errors
     /// [`Error::Proxy`].
     pub(crate) fn get(&self, url: &Uri) -> Result<RequestBuilder<WithoutBody>, Error> {
+        self.without_body(self.agent.get(url), url)
+    }
+
+    /// A request for the head of the answer to [`Self::get`].
+    ///
+    /// # Errors
+    /// [`Error::Proxy`].
+    pub(crate) fn head(&self, url: &Uri) -> Result<RequestBuilder<WithoutBody>, Error> {
+        self.without_body(self.agent.head(url), url)
+    }
+
+    fn without_body(
+        &self,
+        request: RequestBuilder<WithoutBody>,
+        url: &Uri,
+    ) -> Result<RequestBuilder<WithoutBody>, Error> {
         let proxy = self.proxies.of_url(url)?;
-        Ok(self.agent.get(url).config().proxy(proxy).build())
+        Ok(request.config().proxy(proxy).build())
     }
 
     /// A request with a body.

@@ -112,6 +112,30 @@ impl OnlyLocation for HttpAnswer {
     }
 }
 
+/// As crane's registry (0.22.1, status 416) and webfsd (1.21, status 400) refuse the first range that is asked for.
+#[test]
+fn a_small_file_is_read_where_ranges_behind_it_are_refused() {
+    const SIZE: usize = 1000;
+    for (status, tells_size, requests) in [(416, true, 2), (416, false, 3), (400, false, 3)] {
+        let server = HttpServer::start([7; SIZE], move |_, request, right| {
+            match request.header("range") {
+                Some("bytes=0-131071") if tells_size => {
+                    let refused = right.only_status(status);
+                    refused.with("content-range", format!("bytes */{SIZE}"))
+                }
+                Some("bytes=0-131071") => right.only_status(status),
+                Some(_) => right,
+                None => right.only_status(200).with("content-length", SIZE),
+            }
+        });
+        let file = open(&server, patient()).unwrap();
+        let mut buf = [0; SIZE];
+        file.fetch(&mut buf, 0, Ask::default()).unwrap();
+        assert_eq!(buf, [7; SIZE]);
+        assert_eq!(server.requests().len(), requests);
+    }
+}
+
 #[test]
 fn wrong_first_answers_have_their_names() {
     for (change, later, first) in wrong_answers() {
