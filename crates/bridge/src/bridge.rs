@@ -10,8 +10,8 @@ use rustix::{
 use verimount_sync::RwLock;
 
 use crate::{
-    Attr, BridgeStatus, Caller, Changes, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,
-    Register,
+    Attr, BridgeStatus, Caller, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough, Register,
+    SetAttr,
     backing::{BackingTable, ServedOpen, Serving, Wanted},
     counters::Counters,
     file::wants_writing,
@@ -160,7 +160,7 @@ impl<R: Register> Bridge<R> {
         &self,
         node: NodeId,
         caller: Caller,
-        changes: &Changes,
+        changes: &SetAttr,
         open: Option<&BridgedFile<R>>,
     ) -> Result<Attr, Errno> {
         if changes.size.is_some() && open.is_none() {

@@ -5,7 +5,7 @@ use std::{
 
 use rustix::{fs::OFlags, io::Errno};
 
-use crate::{node::NodeId, opened::Opened, reopen::reopen_content};
+use crate::{NodeId, opened::Opened, reopen::reopen_content};
 
 /// Flags of an open that apply to the source's file. The kernel handles the others itself, such as
 /// `O_DIRECT`, which concerns the reader's buffer, not ours.

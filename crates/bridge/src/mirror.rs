@@ -4,7 +4,10 @@ use std::{
     sync::Arc,
 };
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::{FileType, OFlags},
+    io::Errno,
+};
 use verimount_sys::FileHandle;
 
 use crate::{
@@ -27,9 +30,6 @@ mod make;
 mod names;
 mod paths;
 mod xattr;
-
-pub use attributes::{Changes, NewTime};
-pub use make::NewFile;
 
 /// How a directory is mirrored.
 #[derive(Debug, Clone, Copy, Default)]
@@ -218,7 +218,7 @@ impl Mirror {
         name: Name<'_>,
     ) -> Result<Entry, Errno> {
         let location = Location::new(parent, name);
-        let has_other_names = attr.links > 1 && !attr.is_directory();
+        let has_other_names = attr.nlink > 1 && attr.file_type() != FileType::Directory;
         let node = self.nodes.remember(file, location, has_other_names)?;
         Ok(Entry { node, attr })
     }

@@ -16,8 +16,8 @@ use rustix::{
 use verimount_sys::{FileHandle, seclude_mount};
 
 use crate::{
-    Attr, Restrictions, errno::errno, file_system::FileSystemKind, name::Name, node::FileId,
-    reopen::PathTo,
+    Attr, Restrictions, attr::attr, errno::errno, file_system::FileSystemKind, name::Name,
+    node::FileId, reopen::PathTo,
 };
 
 /// The attributes requested of every file: all that identify and describe it.
@@ -174,9 +174,9 @@ impl Source {
         if found.stx_mnt_id != self.mount_id {
             return Err(Errno::XDEV);
         }
-        let (file, mut attr): (FileId, Attr) = (found.into(), found.into());
+        let (file, mut attr) = (FileId::from(found), attr(found));
         // The mirror is one device, on which two files must not have the same inode number.
-        attr.inode ^= (file.device ^ self.device) << DEVICE_SHIFT;
+        attr.ino ^= (file.device ^ self.device) << DEVICE_SHIFT;
         Ok((file, attr))
     }
 }

@@ -1,7 +1,10 @@
 use std::{os::fd::OwnedFd, sync::OnceLock};
 
 use rustix::{
-    fs::{FallocateFlags, OFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, seek},
+    fs::{
+        AtFlags, FallocateFlags, OFlags, SeekFrom, StatxAttributes, StatxFlags, copy_file_range,
+        fallocate, fdatasync, fsync, seek, statx,
+    },
     io::Errno,
 };
 
@@ -73,8 +76,9 @@ impl Mirror {
     /// # Errors
     /// Any.
     pub(crate) fn is_append_only(&self, file: &OpenFile) -> Result<bool, Errno> {
-        let (_, attr) = self.source.examine_open(file.backing_fd().0)?;
-        Ok(attr.append_only)
+        let (file, flags) = (file.backing_fd().0, AtFlags::EMPTY_PATH);
+        let found = statx(file, c"", flags, StatxFlags::empty())?;
+        Ok(found.stx_attributes.contains(StatxAttributes::APPEND))
     }
 
     fn for_opening(&self, flags: OFlags) -> Result<(), Errno> {

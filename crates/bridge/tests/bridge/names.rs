@@ -6,7 +6,7 @@ use rustix::{
     fs::{FileType, OFlags, RenameFlags},
     io::Errno,
 };
-use verimount_bridge::{Caller, DeviceNumber, NewFile, Passthrough};
+use verimount_bridge::{Caller, NewFile, Passthrough};
 
 use crate::support::{Bench, CALLER};
 
@@ -76,7 +76,7 @@ fn mknod(bench: &Bench, path: &str, file_type: FileType) -> Result<(), Errno> {
         mode: 0o600,
         umask: 0,
     };
-    let device = DeviceNumber { major: 0, minor: 0 };
+    let device = 0;
     bench
         .bridge
         .mknod(parent, name.as_ref(), new, file_type, device)
