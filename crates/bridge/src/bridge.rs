@@ -16,7 +16,7 @@ use crate::{
     counters::Counters,
     file::wants_writing,
     open_facts::{NewFacts, OpenFacts},
-    policy::{Access, Explanation, Policy},
+    policy::{Access, Policy},
 };
 
 /// A mirror whose opens a policy decides.
@@ -329,7 +329,7 @@ pub fn explain(
     path: &Path,
     caller: Caller,
     access: Access,
-) -> Result<Explanation, Errno> {
+) -> Result<String, Errno> {
     let mut node = NodeId::ROOT;
     for name in path {
         node = mirror.lookup(node, name)?.node;
