@@ -10,10 +10,9 @@ use rustix::{
 use verimount_sync::RwLock;
 
 use crate::{
-    Attr, BridgeStatus, Caller, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough, Register,
-    SetAttr,
+    Attr, BridgeStatus, Caller, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,
+    PassthroughStatus, Register, SetAttr,
     backing::{BackingTable, ServedOpen, Serving, Wanted},
-    counters::Counters,
     file::wants_writing,
     open_facts::{NewFacts, OpenFacts},
     policy::{Access, Policy},
@@ -27,7 +26,7 @@ pub struct Bridge<R: Register> {
     mirror: Arc<Mirror>,
     policy: RwLock<Arc<Policy>>,
     backing: Arc<BackingTable<R>>,
-    counters: Arc<Counters>,
+    counters: Arc<BridgeStatus>,
 }
 
 /// An open regular file, closed on drop. Drop it only after the kernel has released it.
@@ -36,14 +35,14 @@ pub struct BridgedFile<R: Register> {
     served: Option<ServedOpen<R>>,
     backing: Arc<BackingTable<R>>,
     mirror: Arc<Mirror>,
-    counters: Arc<Counters>,
+    counters: Arc<BridgeStatus>,
 }
 
 impl<R: Register> Bridge<R> {
     /// Opens the files of `mirror` as `policy` decides, and passes them through with the backing
     /// files that `register` makes.
     pub fn new(mirror: Mirror, policy: Policy, passthrough: Passthrough, register: R) -> Self {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(BridgeStatus::default());
         let backing = BackingTable::new(register, passthrough, Arc::clone(&counters));
         mirror.keep_all_names(policy.can_deny());
         Self {
@@ -181,13 +180,16 @@ impl<R: Register> Bridge<R> {
     /// The statistics so far. From which file the policy was read is not known here.
     pub fn status(&self) -> BridgeStatus {
         let refusal = self.backing.refusal().map(|errno| errno.to_string());
+        let counted = BridgeStatus::clone(&self.counters);
         BridgeStatus {
-            opens: self.counters.opens(),
-            passthrough: self.counters.passthrough(self.backing.idle(), refusal),
-            relayed: self.counters.relayed(),
+            passthrough: PassthroughStatus {
+                idle: self.backing.idle(),
+                refusal,
+                ..counted.passthrough
+            },
             remembered_files: self.mirror.remembered(),
             held_files: self.mirror.held(),
-            policy: None,
+            ..counted
         }
     }
 
@@ -218,7 +220,12 @@ impl<R: Register> Bridge<R> {
         if !served.is_passed_through() {
             file.fd()?;
         }
-        self.counters.opened(served.is_passed_through());
+        let opens = &self.counters.opens;
+        if served.is_passed_through() {
+            opens.passthrough.add(1);
+        } else {
+            opens.relay.add(1);
+        }
         Ok(BridgedFile {
             file,
             served: Some(served),
@@ -258,7 +265,8 @@ impl<R: Register> BridgedFile<R> {
     /// Any.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         let count = pread(self.file.fd()?, buf, offset)?;
-        self.counters.relayed_read(count);
+        self.counters.relayed.reads.add(1);
+        self.counters.relayed.read_bytes.add(count as u64);
         Ok(count)
     }
 
@@ -280,7 +288,8 @@ impl<R: Register> BridgedFile<R> {
                 Err(errno) => return Err(errno),
             }
         }
-        self.counters.relayed_write(done);
+        self.counters.relayed.writes.add(1);
+        self.counters.relayed.written_bytes.add(done as u64);
         Ok(done)
     }
 

@@ -38,7 +38,9 @@ mod table;
 
 pub use backing::{Passthrough, Register, Serving};
 pub use bridge::{Bridge, BridgedFile, explain};
-pub use counters::{BridgeStatus, Opens, PassthroughStatus, PolicyStatus, Relayed, ReloadFailure};
+pub use counters::{
+    BridgeStatus, Counter, Opens, PassthroughStatus, PolicyStatus, Relayed, ReloadFailure,
+};
 pub use descriptors::max_open_files;
 pub use directory::OpenDirectory;
 pub use file::OpenFile;

@@ -161,9 +161,9 @@ impl BridgeFs {
         };
         let (opens, relayed) = (&bridge.opens, &bridge.relayed);
         let requests = [
-            ("open", opens.passthrough + opens.relay),
-            ("read", relayed.reads),
-            ("write", relayed.writes),
+            ("open", opens.passthrough.get() + opens.relay.get()),
+            ("read", relayed.reads.get()),
+            ("write", relayed.writes.get()),
         ];
         Status {
             version: Status::VERSION,
