@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use verimount::Location;
 use verimount_host::{
-    Mount as Mounted, ResidentFiles, mount,
+    Mount as Mounted, MountOptions, ResidentFiles, mount,
     mounts::AttachOptions,
     printable,
     sandbox::{Kind, Sandbox},
@@ -105,12 +105,14 @@ impl Mount {
     fn mount(&self, resident: Option<ResidentFiles>) -> Result<Mounted> {
         let content = self.content.open_like(&self.source, &self.like)?;
         self.prefetch.prefetch(&content)?;
-        let options = self.owners.apply(self.mount.options());
-        let options = options
-            .as_file(self.as_file)
-            .suid(self.powers.suid)
-            .dev(self.powers.dev)
-            .resident(resident);
+        let options = MountOptions {
+            as_file: self.as_file,
+            owners: self.owners.owners(),
+            suid: self.powers.suid,
+            dev: self.powers.dev,
+            resident,
+            ..self.mount.options()
+        };
         let mounted = mount(&content, &self.directory, &options);
         mounted.map_err(|error| {
             if error.is_failed_read() {
