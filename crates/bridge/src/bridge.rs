@@ -14,7 +14,7 @@ use crate::{
     PassthroughStatus, Register, SetAttr,
     backing::{BackingTable, ServedOpen, Serving, Wanted},
     file::wants_writing,
-    open_facts::{NewFacts, OpenFacts},
+    open_facts::OpenFacts,
     policy::{Access, Policy},
 };
 
@@ -121,7 +121,7 @@ impl<R: Register> Bridge<R> {
         new: NewFile,
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
-        let facts = NewFacts::new(&self.mirror, parent, name, new.caller);
+        let facts = OpenFacts::creating(&self.mirror, parent, name, new.caller);
         let way = self.way(self.decide("create", &facts)?);
         let (entry, file) = self.mirror.create(parent, name, new, flags)?;
         let served = self.serve(way, file);
@@ -142,7 +142,7 @@ impl<R: Register> Bridge<R> {
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
         let no_name = OsStr::new("");
-        let facts = NewFacts::new(&self.mirror, parent, no_name, new.caller);
+        let facts = OpenFacts::creating(&self.mirror, parent, no_name, new.caller);
         let way = self.way(self.decide("create", &facts)?);
         let (entry, file) = self.mirror.tmpfile(parent, new, flags)?;
         let served = self.serve(way, file);

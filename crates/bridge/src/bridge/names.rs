@@ -26,7 +26,7 @@ use rustix::{
 use super::{Bridge, decide::Attempt};
 use crate::{
     Caller, Entry, NewFile, NodeId, Register,
-    open_facts::{NewFacts, OpenFacts},
+    open_facts::OpenFacts,
     policy::{Access, Kind, Move, Policy},
 };
 
@@ -55,7 +55,7 @@ impl<R: Register> Bridge<R> {
         ]
         .contains(&file_type);
         if !is_special {
-            let facts = NewFacts::new(&self.mirror, parent, name, new.caller);
+            let facts = OpenFacts::creating(&self.mirror, parent, name, new.caller);
             self.decide("make", &facts)?;
         }
         self.mirror.mknod(parent, name, new, file_type, rdev)
