@@ -14,7 +14,7 @@ use super::Mirror;
 use crate::{
     NodeId,
     errno::errno,
-    file::{OpenFile, passed_on, wants_writing},
+    file::{Content, OpenFile, passed_on, wants_writing},
     reopen::reopen_content,
 };
 
@@ -46,7 +46,12 @@ impl Mirror {
         } else {
             OnceLock::new()
         };
-        Ok(OpenFile::held(node, flags, path, open, opened))
+        Ok(OpenFile {
+            node,
+            flags,
+            content: Content::Held { path, open },
+            _opened: opened,
+        })
     }
 
     /// A new descriptor of a file for reading or writing, with these flags.
@@ -62,7 +67,7 @@ impl Mirror {
     /// `EOPNOTSUPP` if the file system does not support this; `EACCES` for another user's file, unless
     /// root asks; and any other.
     pub fn can_change_unnoticed(&self, file: &OpenFile) -> Result<bool, Errno> {
-        if !self.source.file_system().tells_of_mappings() {
+        if !self.source.file_system.tells_of_mappings() {
             return Err(Errno::OPNOTSUPP);
         }
         if file.is_writable() {
