@@ -4,8 +4,8 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use verimount::Location;
 use verimount_host::{
-    Mount as Mounted, MountOptions, ResidentFiles, mount,
-    mounts::AttachOptions,
+    MountOptions, ResidentFiles, mount,
+    mounts::{AttachOptions, Mounted},
     printable,
     sandbox::{Kind, Sandbox},
 };
@@ -82,10 +82,7 @@ impl Mount {
                     printable(&self.directory),
                     mounted.mode()
                 );
-                Ok(Ready {
-                    text,
-                    serve: Box::new(|signals| Ok(mounted.wait_for(signals)?)),
-                })
+                Ok(Ready::mounted(mounted, text, None))
             })
     }
 

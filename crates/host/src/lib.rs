@@ -44,7 +44,7 @@ pub mod mounts;
 pub mod sandbox;
 pub mod volume;
 
-pub use mount::{Mount, MountOptions, mount};
+pub use mount::{MountOptions, mount};
 pub use resident::ResidentFiles;
 pub use verimount_names::{one_line, printable, printable_json};
 pub use verimount_serve::Owners;

@@ -1,7 +1,7 @@
-use std::{fmt, io, num::NonZeroUsize, path::Path, sync::Arc};
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
 use verimount::{Content, Error};
-use verimount_mount::{EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
+use verimount_mount::{MountOptions as AttachOptions, Mounted, attach};
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 
 use crate::{ResidentFiles, fault::Fault, mounts::served, processors::auto_threads};
@@ -30,41 +30,8 @@ pub struct MountOptions {
     pub resident: Option<ResidentFiles>,
 }
 
-/// A mount, which this process serves. Dropping it unmounts it.
-pub struct Mount(Mounted);
-
-impl Mount {
-    /// How it is served.
-    pub fn mode(&self) -> Mode {
-        self.0.mode()
-    }
-
-    /// Waits until it is unmounted by others, such as umount(8).
-    ///
-    /// # Errors
-    /// Why the connection to the kernel ended, if not by an unmount.
-    pub fn wait(self) -> io::Result<()> {
-        self.0.wait(EndSignals::none()?)
-    }
-
-    /// Waits until it is unmounted by others, or by the first of `signals`. It is served until its last open file is
-    /// closed; a second signal ends the process.
-    ///
-    /// # Errors
-    /// As [`Self::wait`].
-    pub fn wait_for(self, signals: EndSignals) -> io::Result<()> {
-        self.0.wait(signals)
-    }
-}
-
-impl fmt::Debug for Mount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Mount").field(&self.mode()).finish()
-    }
-}
-
 /// Mounts content on an empty directory: an image as its tree, anything else as a single file. This process serves it,
-/// until [`Mount`] is dropped.
+/// until [`Mounted`] is dropped.
 ///
 /// ```no_run
 /// use verimount::{Content, OpenOptions};
@@ -89,7 +56,7 @@ pub fn mount(
     content: &Content,
     directory: impl AsRef<Path>,
     options: &MountOptions,
-) -> Result<Mount, Error> {
+) -> Result<Mounted, Error> {
     let content = content.clone().read_ahead();
     let tree = if options.as_file {
         None
@@ -133,7 +100,7 @@ pub fn mount(
     if let (Some(resident), true) = (resident, ahead) {
         resident.load_ahead();
     }
-    Ok(Mount(mounted))
+    Ok(mounted)
 }
 
 impl MountOptions {

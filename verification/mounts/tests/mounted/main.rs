@@ -45,7 +45,7 @@ impl Mounted {
         let signals = EndSignals::none().unwrap();
         Ok(Self {
             directory: directory.to_owned(),
-            serving: Some(thread::spawn(move || mount.wait_for(signals))),
+            serving: Some(thread::spawn(move || mount.wait(signals))),
         })
     }
 
