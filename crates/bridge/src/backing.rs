@@ -17,9 +17,11 @@ use rustix::{
     io::Errno,
 };
 
+use verimount_names::named;
+
 use crate::{
     NodeId, OpenInodes,
-    counters::Counters,
+    counters::BridgeStatus,
     kept::{KeepsFile, KeptFiles},
 };
 
@@ -37,15 +39,18 @@ pub trait Register: Send + Sync {
     fn register(&self, file: BorrowedFd<'_>) -> Result<Self::Id, Errno>;
 }
 
-/// Whether the bridge may pass files through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passthrough {
-    /// It relays all files.
-    Never,
-    /// As the policy decides, if the kernel can.
-    Auto,
-    /// As the policy decides; opens fail if the kernel cannot.
-    Require,
+named! {
+    /// Whether the bridge may pass files through. The names are those on the command line.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum Passthrough {
+        /// As the policy decides, if the kernel can.
+        #[default]
+        Auto = "auto",
+        /// It relays all files.
+        Never = "never",
+        /// As the policy decides; opens fail if the kernel cannot.
+        Require = "require",
+    }
 }
 
 /// How the kernel is to serve the opens of an inode.
@@ -97,7 +102,7 @@ pub(crate) struct BackingTable<R: Register> {
     inodes: OpenInodes<NodeId, Settled<R::Id>>,
     /// Backing files of closed inodes, kept for their next open.
     idle: Arc<KeptFiles<Idle<R::Id>>>,
-    counters: Arc<Counters>,
+    counters: Arc<BridgeStatus>,
 }
 
 /// The serving mode of an inode until its last open is closed.
@@ -127,7 +132,7 @@ impl<Id: Send + Sync + 'static> KeepsFile for Idle<Id> {
 }
 
 impl<R: Register> BackingTable<R> {
-    pub(crate) fn new(register: R, passthrough: Passthrough, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(register: R, passthrough: Passthrough, counters: Arc<BridgeStatus>) -> Self {
         Self {
             register,
             passthrough,
@@ -163,7 +168,7 @@ impl<R: Register> BackingTable<R> {
     /// Whether to try to pass a file through.
     pub(crate) fn can_pass_through(&self) -> bool {
         if self.refusal.get().is_some() {
-            self.counters.fallbacks.add(1);
+            self.counters.passthrough.fallbacks.add(1);
         }
         self.passes_through()
     }
@@ -199,11 +204,11 @@ impl<R: Register> BackingTable<R> {
                 Some(settled) => {
                     match (&settled.mode, wanted) {
                         (Serving::Passthrough(_), Wanted::Passthrough { .. }) => {
-                            self.counters.reused.add(1);
+                            self.counters.passthrough.reused.add(1);
                         }
                         (Serving::Relay, Wanted::Relay) | (Serving::AppendOnly(_), _) => {}
                         (_, Wanted::AppendOnly { is_writable: true }) => return Err(Errno::BUSY),
-                        _ => self.counters.followed.add(1),
+                        _ => self.counters.opens.followed.add(1),
                     }
                     settled
                 }
@@ -212,7 +217,7 @@ impl<R: Register> BackingTable<R> {
             Ok(settled.mode.clone())
         })?;
         if served.is_passed_through() {
-            self.counters.passthrough_open.add(1);
+            self.counters.passthrough.open.add(1);
         }
         Ok(served)
     }
@@ -228,13 +233,13 @@ impl<R: Register> BackingTable<R> {
             }
         };
         if let Some(Idle { id, path }) = self.idle.remove(node) {
-            self.counters.reused.add(1);
+            self.counters.passthrough.reused.add(1);
             let (mode, keep) = (Serving::Passthrough(id), Some(path));
             return Ok(Settled { mode, keep });
         }
         match self.register.register(file) {
             Ok(id) => {
-                self.counters.registered.add(1);
+                self.counters.passthrough.registered.add(1);
                 let (mode, keep) = (Serving::Passthrough(Arc::new(id)), keep.map(Arc::clone));
                 Ok(Settled { mode, keep })
             }
@@ -261,7 +266,7 @@ impl<R: Register> BackingTable<R> {
 
     /// Records that the kernel refused a file.
     fn fall_back(&self, errno: Errno) {
-        self.counters.fallbacks.add(1);
+        self.counters.passthrough.fallbacks.add(1);
         if is_final(errno) && self.refusal.set(errno).is_ok() {
             tracing::warn!(%errno, "the kernel does not pass files through: all are relayed");
         }
@@ -316,7 +321,7 @@ impl<R: Register> ServedOpen<R> {
 impl<R: Register> Drop for ServedOpen<R> {
     fn drop(&mut self) {
         if self.is_passed_through() {
-            self.table.counters.passthrough_open.subtract(1);
+            self.table.counters.passthrough.open.subtract(1);
         }
         self.table.close(self.node);
     }

@@ -10,13 +10,12 @@ use rustix::{
 use verimount_sync::RwLock;
 
 use crate::{
-    Attr, BridgeStatus, Caller, Changes, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,
-    Register,
+    Attr, BridgeStatus, Caller, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,
+    PassthroughStatus, Register, SetAttr,
     backing::{BackingTable, ServedOpen, Serving, Wanted},
-    counters::Counters,
     file::wants_writing,
-    open_facts::{NewFacts, OpenFacts},
-    policy::{Access, Explanation, Policy},
+    open_facts::OpenFacts,
+    policy::{Access, Policy},
 };
 
 /// A mirror whose opens a policy decides.
@@ -27,7 +26,7 @@ pub struct Bridge<R: Register> {
     mirror: Arc<Mirror>,
     policy: RwLock<Arc<Policy>>,
     backing: Arc<BackingTable<R>>,
-    counters: Arc<Counters>,
+    counters: Arc<BridgeStatus>,
 }
 
 /// An open regular file, closed on drop. Drop it only after the kernel has released it.
@@ -36,14 +35,14 @@ pub struct BridgedFile<R: Register> {
     served: Option<ServedOpen<R>>,
     backing: Arc<BackingTable<R>>,
     mirror: Arc<Mirror>,
-    counters: Arc<Counters>,
+    counters: Arc<BridgeStatus>,
 }
 
 impl<R: Register> Bridge<R> {
     /// Opens the files of `mirror` as `policy` decides, and passes them through with the backing
     /// files that `register` makes.
     pub fn new(mirror: Mirror, policy: Policy, passthrough: Passthrough, register: R) -> Self {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(BridgeStatus::default());
         let backing = BackingTable::new(register, passthrough, Arc::clone(&counters));
         mirror.keep_all_names(policy.can_deny());
         Self {
@@ -122,7 +121,7 @@ impl<R: Register> Bridge<R> {
         new: NewFile,
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
-        let facts = NewFacts::new(&self.mirror, parent, name, new.caller);
+        let facts = OpenFacts::creating(&self.mirror, parent, name, new.caller);
         let way = self.way(self.decide("create", &facts)?);
         let (entry, file) = self.mirror.create(parent, name, new, flags)?;
         let served = self.serve(way, file);
@@ -143,7 +142,7 @@ impl<R: Register> Bridge<R> {
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
         let no_name = OsStr::new("");
-        let facts = NewFacts::new(&self.mirror, parent, no_name, new.caller);
+        let facts = OpenFacts::creating(&self.mirror, parent, no_name, new.caller);
         let way = self.way(self.decide("create", &facts)?);
         let (entry, file) = self.mirror.tmpfile(parent, new, flags)?;
         let served = self.serve(way, file);
@@ -160,7 +159,7 @@ impl<R: Register> Bridge<R> {
         &self,
         node: NodeId,
         caller: Caller,
-        changes: &Changes,
+        changes: &SetAttr,
         open: Option<&BridgedFile<R>>,
     ) -> Result<Attr, Errno> {
         if changes.size.is_some() && open.is_none() {
@@ -181,13 +180,16 @@ impl<R: Register> Bridge<R> {
     /// The statistics so far. From which file the policy was read is not known here.
     pub fn status(&self) -> BridgeStatus {
         let refusal = self.backing.refusal().map(|errno| errno.to_string());
+        let counted = BridgeStatus::clone(&self.counters);
         BridgeStatus {
-            opens: self.counters.opens(),
-            passthrough: self.counters.passthrough(self.backing.idle(), refusal),
-            relayed: self.counters.relayed(),
+            passthrough: PassthroughStatus {
+                idle: self.backing.idle(),
+                refusal,
+                ..counted.passthrough
+            },
             remembered_files: self.mirror.remembered(),
             held_files: self.mirror.held(),
-            policy: None,
+            ..counted
         }
     }
 
@@ -218,7 +220,12 @@ impl<R: Register> Bridge<R> {
         if !served.is_passed_through() {
             file.fd()?;
         }
-        self.counters.opened(served.is_passed_through());
+        let opens = &self.counters.opens;
+        if served.is_passed_through() {
+            opens.passthrough.add(1);
+        } else {
+            opens.relay.add(1);
+        }
         Ok(BridgedFile {
             file,
             served: Some(served),
@@ -258,7 +265,8 @@ impl<R: Register> BridgedFile<R> {
     /// Any.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
         let count = pread(self.file.fd()?, buf, offset)?;
-        self.counters.relayed_read(count);
+        self.counters.relayed.reads.add(1);
+        self.counters.relayed.read_bytes.add(count as u64);
         Ok(count)
     }
 
@@ -280,7 +288,8 @@ impl<R: Register> BridgedFile<R> {
                 Err(errno) => return Err(errno),
             }
         }
-        self.counters.relayed_write(done);
+        self.counters.relayed.writes.add(1);
+        self.counters.relayed.written_bytes.add(done as u64);
         Ok(done)
     }
 
@@ -329,7 +338,7 @@ pub fn explain(
     path: &Path,
     caller: Caller,
     access: Access,
-) -> Result<Explanation, Errno> {
+) -> Result<String, Errno> {
     let mut node = NodeId::ROOT;
     for name in path {
         node = mirror.lookup(node, name)?.node;

@@ -2,9 +2,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 
-/// A number that any thread can change.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+/// A number that any thread can change. A copy has the value of its moment.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Counter(AtomicU64);
 
 impl Counter {
     pub(crate) fn add(&self, number: u64) {
@@ -16,28 +16,25 @@ impl Counter {
         debug_assert!(before >= number, "more is subtracted than was added");
     }
 
-    fn get(&self) -> u64 {
+    /// Its present value.
+    pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// The counters of a bridge.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    passthrough_opens: Counter,
-    relay_opens: Counter,
-    pub(crate) denied: Counter,
-    pub(crate) audits: Counter,
-    pub(crate) followed: Counter,
-    pub(crate) passthrough_open: Counter,
-    pub(crate) registered: Counter,
-    pub(crate) reused: Counter,
-    pub(crate) fallbacks: Counter,
-    relayed_reads: Counter,
-    relayed_read_bytes: Counter,
-    relayed_writes: Counter,
-    relayed_written_bytes: Counter,
+impl Clone for Counter {
+    fn clone(&self) -> Self {
+        Self(self.get().into())
+    }
 }
+
+impl PartialEq for Counter {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Counter {}
 
 /// Statistics of a bridge.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -84,16 +81,16 @@ pub struct ReloadFailure {
 #[serde(default)]
 pub struct Opens {
     /// Passed through.
-    pub passthrough: u64,
+    pub passthrough: Counter,
     /// Relayed, because of the policy or because the file could not be passed through.
-    pub relay: u64,
+    pub relay: Counter,
     /// Denied, including other denied operations: changes of length, and creating, moving or
     /// removing names.
-    pub denied: u64,
+    pub denied: Counter,
     /// Matched by an `audit` rule.
-    pub audited: u64,
+    pub audited: Counter,
     /// Served in another mode than decided, because the file was already open.
-    pub followed: u64,
+    pub followed: Counter,
 }
 
 /// Opens that the policy decided to pass through.
@@ -101,15 +98,15 @@ pub struct Opens {
 #[serde(default)]
 pub struct PassthroughStatus {
     /// Opens that are passed through now.
-    pub open: u64,
+    pub open: Counter,
     /// Backing files that were registered with the kernel.
-    pub registered: u64,
+    pub registered: Counter,
     /// Opens that reused a registered backing file.
-    pub reused: u64,
+    pub reused: Counter,
     /// Idle backing files, kept for the next open.
     pub idle: usize,
     /// Opens that were relayed because the kernel refused to pass them through.
-    pub fallbacks: u64,
+    pub fallbacks: Counter,
     /// The error after which no file is passed through any more.
     pub refusal: Option<String>,
 }
@@ -119,64 +116,11 @@ pub struct PassthroughStatus {
 #[serde(default)]
 pub struct Relayed {
     /// Reads.
-    pub reads: u64,
+    pub reads: Counter,
     /// Bytes that were read.
-    pub read_bytes: u64,
+    pub read_bytes: Counter,
     /// Writes.
-    pub writes: u64,
+    pub writes: Counter,
     /// Bytes that were written.
-    pub written_bytes: u64,
-}
-
-impl Counters {
-    /// Counts an open, by its serving mode.
-    pub(crate) fn opened(&self, is_passed_through: bool) {
-        if is_passed_through {
-            self.passthrough_opens.add(1);
-        } else {
-            self.relay_opens.add(1);
-        }
-    }
-
-    /// Counts a relayed read of this many bytes.
-    pub(crate) fn relayed_read(&self, bytes: usize) {
-        self.relayed_reads.add(1);
-        self.relayed_read_bytes.add(bytes as u64);
-    }
-
-    /// Counts a relayed write of this many bytes.
-    pub(crate) fn relayed_write(&self, bytes: usize) {
-        self.relayed_writes.add(1);
-        self.relayed_written_bytes.add(bytes as u64);
-    }
-
-    pub(crate) fn opens(&self) -> Opens {
-        Opens {
-            passthrough: self.passthrough_opens.get(),
-            relay: self.relay_opens.get(),
-            denied: self.denied.get(),
-            audited: self.audits.get(),
-            followed: self.followed.get(),
-        }
-    }
-
-    pub(crate) fn passthrough(&self, idle: usize, refusal: Option<String>) -> PassthroughStatus {
-        PassthroughStatus {
-            open: self.passthrough_open.get(),
-            registered: self.registered.get(),
-            reused: self.reused.get(),
-            idle,
-            fallbacks: self.fallbacks.get(),
-            refusal,
-        }
-    }
-
-    pub(crate) fn relayed(&self) -> Relayed {
-        Relayed {
-            reads: self.relayed_reads.get(),
-            read_bytes: self.relayed_read_bytes.get(),
-            writes: self.relayed_writes.get(),
-            written_bytes: self.relayed_written_bytes.get(),
-        }
-    }
+    pub written_bytes: Counter,
 }

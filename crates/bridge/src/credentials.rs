@@ -18,7 +18,7 @@ use rustix::{
     thread::CapabilitySet,
 };
 
-use crate::Caller;
+use crate::{Attr, Caller};
 
 /// The longest text that is read, in bytes: with more groups than any process can have.
 const MAX_TEXT: usize = 1 << 20;
@@ -80,6 +80,13 @@ pub(crate) struct MappedIds {
 pub(crate) struct Owner {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+}
+
+impl From<&Attr> for Owner {
+    fn from(attr: &Attr) -> Self {
+        let Attr { uid, gid, .. } = *attr;
+        Self { uid, gid }
+    }
 }
 
 /// Ids from `first` on.

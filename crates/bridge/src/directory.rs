@@ -15,7 +15,7 @@ use rustix::{
 };
 use verimount_sync::Mutex;
 
-use crate::{Entry, node::NodeId};
+use crate::NodeId;
 
 /// How much of a directory is read at once, in bytes: about a thousand entries, as many as fit into
 /// a reply.
@@ -32,21 +32,6 @@ pub struct OpenDirectory {
     node: NodeId,
     file: OwnedFd,
     stream: Mutex<Stream>,
-}
-
-/// A listed entry of a directory.
-#[derive(Debug)]
-pub struct Listed<'a> {
-    /// The name; `.` and `..` are listed, too.
-    pub name: &'a OsStr,
-    /// The inode number, from `entry` if present, else from the directory.
-    pub inode: u64,
-    /// Its type according to the directory; may be [`FileType::Unknown`].
-    pub file_type: FileType,
-    /// The position after it, an opaque value of the source's file system.
-    pub next: u64,
-    /// Its node and attributes, if requested and available. Counts as one lookup.
-    pub entry: Option<Entry>,
 }
 
 /// An entry as read from the directory.

@@ -5,7 +5,7 @@ use std::{
 
 use rustix::{fs::OFlags, io::Errno};
 
-use crate::{node::NodeId, opened::Opened, reopen::reopen_content};
+use crate::{NodeId, opened::Opened, reopen::reopen_content};
 
 /// Flags of an open that apply to the source's file. The kernel handles the others itself, such as
 /// `O_DIRECT`, which concerns the reader's buffer, not ours.
@@ -19,14 +19,14 @@ const PASSED_ON: OFlags = OFlags::ACCMODE
 /// An open file, closed on drop.
 #[derive(Debug)]
 pub struct OpenFile {
-    node: NodeId,
-    flags: OFlags,
-    content: Content,
-    _opened: Opened,
+    pub(crate) node: NodeId,
+    pub(crate) flags: OFlags,
+    pub(crate) content: Content,
+    pub(crate) _opened: Opened,
 }
 
 #[derive(Debug)]
-enum Content {
+pub(crate) enum Content {
     /// Open with the flags of the user.
     Open(Arc<OwnedFd>),
     /// Held with `O_PATH`, which is enough for the kernel to pass it through; opened when another
@@ -38,30 +38,6 @@ enum Content {
 }
 
 impl OpenFile {
-    pub(crate) fn open(node: NodeId, flags: OFlags, file: Arc<OwnedFd>, opened: Opened) -> Self {
-        Self {
-            node,
-            flags,
-            content: Content::Open(file),
-            _opened: opened,
-        }
-    }
-
-    pub(crate) fn held(
-        node: NodeId,
-        flags: OFlags,
-        path: Arc<OwnedFd>,
-        open: OnceLock<OwnedFd>,
-        opened: Opened,
-    ) -> Self {
-        Self {
-            node,
-            flags,
-            content: Content::Held { path, open },
-            _opened: opened,
-        }
-    }
-
     /// The file's node.
     pub fn node(&self) -> NodeId {
         self.node

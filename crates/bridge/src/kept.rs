@@ -13,7 +13,7 @@ use std::{
 use quick_cache::{Lifecycle, UnitWeighter, sync::Cache};
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 
-use crate::{descriptors::max_kept, node::NodeId};
+use crate::{NodeId, descriptors::max_kept};
 
 /// Interval of the search for removed files. They are released at the second search, since somebody
 /// who looked one up just before it was removed may be about to open it. A search takes a system

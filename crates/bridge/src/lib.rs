@@ -1,8 +1,8 @@
-//! Mirrors a directory through a policy that decides each open. Independent of FUSE: operations
-//! take and return plain types, and errors are the error numbers of the source's file system.
+//! Mirrors a directory through a policy that decides each open. Operations take and return the types of
+//! FUSE's requests, but need no mount; errors are the error numbers of the source's file system.
 //!
 //! - [`Mirror`] is the directory: names, attributes and content, by [`NodeId`], as in the kernel's
-//!   requests. Lookups are counted ([`Entry`], [`Listed`]) until [`Bridge::forget`].
+//!   requests. Lookups are counted ([`Entry`]) until [`Bridge::forget`].
 //! - [`Bridge`] opens the mirror's regular files as its [`Policy`](policy::Policy) decides. A file
 //!   that is passed through has a backing file, made by an implementation of [`Register`].
 //! - [`BridgedFile`] and [`OpenDirectory`] are open files and directories, closed on drop.
@@ -15,7 +15,6 @@
 mod attr;
 mod backing;
 mod bridge;
-mod caller;
 mod counters;
 mod credentials;
 mod descriptors;
@@ -37,16 +36,16 @@ mod rights;
 mod source;
 mod table;
 
-pub use attr::{Attr, DeviceNumber, Timestamp};
 pub use backing::{Passthrough, Register, Serving};
 pub use bridge::{Bridge, BridgedFile, explain};
-pub use caller::Caller;
-pub use counters::{BridgeStatus, Opens, PassthroughStatus, PolicyStatus, Relayed, ReloadFailure};
+pub use counters::{
+    BridgeStatus, Counter, Opens, PassthroughStatus, PolicyStatus, Relayed, ReloadFailure,
+};
 pub use descriptors::max_open_files;
-pub use directory::{Listed, OpenDirectory};
+pub use directory::OpenDirectory;
 pub use file::OpenFile;
-pub use mirror::{Changes, Entry, Mirror, MirrorOptions, NewFile, NewTime};
-pub use node::NodeId;
+pub use mirror::{Entry, Mirror, MirrorOptions};
 pub use open_inodes::OpenInodes;
 pub use restrictions::Restrictions;
 pub use rights::Rights;
+pub use verimount_fuse::{Attr, Caller, Name, NewFile, NodeId, SetAttr, SetTime, Time};

@@ -4,13 +4,16 @@ use std::{
     sync::Arc,
 };
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::{FileType, OFlags},
+    io::Errno,
+};
 use verimount_sys::FileHandle;
 
 use crate::{
     Attr, NodeId, Restrictions, Rights,
     credentials::Callers,
-    file::OpenFile,
+    file::{Content, OpenFile},
     kept::KeptFiles,
     name::Name,
     node::FileId,
@@ -27,9 +30,6 @@ mod make;
 mod names;
 mod paths;
 mod xattr;
-
-pub use attributes::{Changes, NewTime};
-pub use make::NewFile;
 
 /// How a directory is mirrored.
 #[derive(Debug, Clone, Copy, Default)]
@@ -75,7 +75,7 @@ impl Mirror {
     pub fn open(path: &Path, options: MirrorOptions) -> Result<Self, Errno> {
         let source = Source::open(path, options.read_only)?;
         Ok(Self {
-            rights: Rights::of_this_process(source.file_system())?,
+            rights: Rights::of_this_process(source.file_system)?,
             source,
             nodes: NodeTable::default(),
             held: Arc::new(KeptFiles::new()),
@@ -87,7 +87,7 @@ impl Mirror {
 
     /// The source directory itself.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
-        self.source.root().as_fd()
+        self.source.root.as_fd()
     }
 
     /// With whose rights operations run.
@@ -104,12 +104,12 @@ impl Mirror {
 
     /// What the source's mount does not allow. The mount of the mirror must not allow it either.
     pub fn restrictions(&self) -> Restrictions {
-        self.source.restrictions()
+        self.source.restrictions
     }
 
     /// Whether the source's file system may itself be stacked on others.
     pub fn is_stacked(&self) -> bool {
-        self.source.file_system().is_stacked()
+        self.source.file_system.is_stacked()
     }
 
     /// Number of remembered files.
@@ -190,7 +190,7 @@ impl Mirror {
     /// An existing descriptor of a node.
     fn at_hand(&self, node: NodeId) -> Option<Arc<OwnedFd>> {
         if node == NodeId::ROOT {
-            return Some(Arc::clone(self.source.root()));
+            return Some(Arc::clone(&self.source.root));
         }
         self.held.get(node).or_else(|| self.opened.get(node))
     }
@@ -200,7 +200,7 @@ impl Mirror {
     fn keep(&self, node: NodeId, found: OwnedFd) -> Arc<OwnedFd> {
         let found = Arc::new(found);
         for (node, file) in self.held.insert(node, Arc::clone(&found)) {
-            if self.source.has_handles()
+            if self.source.has_handles
                 && !self.nodes.has_handle(node)
                 && let Ok(handle) = FileHandle::of(&*file)
             {
@@ -218,7 +218,7 @@ impl Mirror {
         name: Name<'_>,
     ) -> Result<Entry, Errno> {
         let location = Location::new(parent, name);
-        let has_other_names = attr.links > 1 && !attr.is_directory();
+        let has_other_names = attr.nlink > 1 && attr.file_type() != FileType::Directory;
         let node = self.nodes.remember(file, location, has_other_names)?;
         Ok(Entry { node, attr })
     }
@@ -226,8 +226,12 @@ impl Mirror {
     /// Registers an open file that owns its descriptor.
     fn opened(&self, node: NodeId, flags: OFlags, file: OwnedFd) -> OpenFile {
         let file = Arc::new(file);
-        let opened = self.opened.enter(node, &file);
-        OpenFile::open(node, flags, file, opened)
+        OpenFile {
+            node,
+            flags,
+            _opened: self.opened.enter(node, &file),
+            content: Content::Open(file),
+        }
     }
 }
 
@@ -255,7 +259,7 @@ mod tests {
         fs::write(folder.path().join("file"), "wanted").unwrap();
         fs::write(folder.path().join("other"), "x").unwrap();
         let mirror = Mirror::open(folder.path(), MirrorOptions::default()).unwrap();
-        if !mirror.source.has_handles() {
+        if !mirror.source.has_handles {
             return skip("no files can be found by handles here");
         }
         let node = mirror.lookup(NodeId::ROOT, "file".as_ref()).unwrap().node;

@@ -1,21 +1,5 @@
 use rustix::fs::{Statx, StatxFlags, makedev};
 
-/// Identifies a remembered file of the mirror. As in FUSE, 1 is the root. Numbers are never reused
-/// for another file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(pub u64);
-
-impl NodeId {
-    /// The source directory itself.
-    pub const ROOT: Self = Self(1);
-
-    /// Maps nodes evenly to `0..parts`.
-    pub(crate) fn spread(self, parts: usize) -> usize {
-        // Multiplied by the golden ratio, all bits of a number affect the highest.
-        (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % parts
-    }
-}
-
 /// Identifies a file of the source, and distinguishes it from later files with the same inode
 /// number. Hard links share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

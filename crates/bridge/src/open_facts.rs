@@ -25,7 +25,7 @@ const MAX_XATTR_LEN: usize = 64 << 10;
 /// The facts about an open of a mirror's file. Each is determined on first use, and then kept.
 pub(crate) struct OpenFacts<'a> {
     mirror: &'a Mirror,
-    node: NodeId,
+    subject: Subject<'a>,
     caller: Caller,
     access: Access,
     /// All paths by which the file is known.
@@ -38,11 +38,33 @@ pub(crate) struct OpenFacts<'a> {
     at_once: bool,
 }
 
+/// The file that is opened.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    File(NodeId),
+    /// One that is being created with this name in a directory: it is empty, and belongs to its creator.
+    New(NodeId, &'a OsStr),
+}
+
 impl<'a> OpenFacts<'a> {
     pub(crate) fn new(mirror: &'a Mirror, node: NodeId, caller: Caller, access: Access) -> Self {
+        Self::of(mirror, Subject::File(node), caller, access)
+    }
+
+    /// Those of creating a file.
+    pub(crate) fn creating(
+        mirror: &'a Mirror,
+        parent: NodeId,
+        name: &'a OsStr,
+        caller: Caller,
+    ) -> Self {
+        Self::of(mirror, Subject::New(parent, name), caller, Access::Write)
+    }
+
+    fn of(mirror: &'a Mirror, subject: Subject<'a>, caller: Caller, access: Access) -> Self {
         Self {
             mirror,
-            node,
+            subject,
             caller,
             access,
             paths: OnceCell::new(),
@@ -71,19 +93,31 @@ impl<'a> OpenFacts<'a> {
     }
 
     fn attr(&self) -> Result<&Attr, Errno> {
-        once(&self.attr, || self.mirror.getattr(self.node))
+        let Caller { uid, gid, .. } = self.caller;
+        once(&self.attr, || match self.subject {
+            Subject::File(node) => self.mirror.getattr(node),
+            Subject::New(..) => Ok(Attr {
+                uid,
+                gid,
+                ..Attr::default()
+            }),
+        })
     }
 
-    /// The file, opened for reading.
-    fn file(&self) -> Result<&OwnedFd, Errno> {
-        once(&self.file, || {
+    /// The file, opened for reading; `None` if it is being created.
+    fn file(&self) -> Result<Option<&OwnedFd>, Errno> {
+        let Subject::File(node) = self.subject else {
+            return Ok(None);
+        };
+        let file = once(&self.file, || {
             let mut flags = OFlags::RDONLY;
             flags.set(OFlags::NONBLOCK, self.at_once);
-            match self.mirror.reopen(self.node, flags) {
+            match self.mirror.reopen(node, flags) {
                 Err(Errno::AGAIN) if self.at_once => Err(Errno::BUSY),
                 opened => opened,
             }
-        })
+        });
+        file.map(Some)
     }
 }
 
@@ -97,7 +131,10 @@ impl Facts for OpenFacts<'_> {
     }
 
     fn path(&self) -> Result<&Path, Errno> {
-        let paths = once(&self.paths, || self.mirror.file_paths(self.node))?;
+        let paths = once(&self.paths, || match self.subject {
+            Subject::File(node) => self.mirror.file_paths(node),
+            Subject::New(parent, name) => Ok(vec![self.mirror.directory_path(parent)?.join(name)]),
+        })?;
         let asked = paths.get(self.asked).ok_or(Errno::STALE)?;
         Ok(asked.as_path())
     }
@@ -111,7 +148,9 @@ impl Facts for OpenFacts<'_> {
     }
 
     fn content(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
-        let file = self.file()?;
+        let Some(file) = self.file()? else {
+            return Ok(0);
+        };
         let mut done = 0;
         while done < bytes.len() {
             match pread(file, &mut bytes[done..], offset + done as u64)? {
@@ -123,8 +162,11 @@ impl Facts for OpenFacts<'_> {
     }
 
     fn xattr(&self, name: &OsStr) -> Result<Option<Vec<u8>>, Errno> {
+        let Subject::File(node) = self.subject else {
+            return Ok(None);
+        };
         let mut value = vec![0; MAX_XATTR_LEN];
-        match self.mirror.getxattr(self.node, name, &mut value) {
+        match self.mirror.getxattr(node, name, &mut value) {
             Ok(len) => {
                 value.truncate(len);
                 Ok(Some(value))
@@ -135,7 +177,9 @@ impl Facts for OpenFacts<'_> {
     }
 
     fn verity_digest(&self) -> Result<Option<FileDigest>, Errno> {
-        let file = self.file()?;
+        let Some(file) = self.file()? else {
+            return Ok(None);
+        };
         // On FUSE, a process answers, and the kernel verifies nothing.
         if FileSystemKind::of(file)?.is_answered_by_a_process() {
             return Ok(None);
@@ -158,61 +202,5 @@ fn once<T>(cell: &OnceCell<T>, find: impl FnOnce() -> Result<T, Errno>) -> Resul
             let found = find()?;
             Ok(cell.get_or_init(|| found))
         }
-    }
-}
-
-/// The facts about a file that is being created: it is empty, and belongs to its creator.
-pub(crate) struct NewFacts<'a> {
-    mirror: &'a Mirror,
-    parent: NodeId,
-    name: &'a OsStr,
-    caller: Caller,
-    path: OnceCell<PathBuf>,
-}
-
-impl<'a> NewFacts<'a> {
-    pub(crate) fn new(mirror: &'a Mirror, parent: NodeId, name: &'a OsStr, caller: Caller) -> Self {
-        Self {
-            mirror,
-            parent,
-            name,
-            caller,
-            path: OnceCell::new(),
-        }
-    }
-}
-
-impl Facts for NewFacts<'_> {
-    fn access(&self) -> Access {
-        Access::Write
-    }
-
-    fn caller(&self) -> Caller {
-        self.caller
-    }
-
-    fn path(&self) -> Result<&Path, Errno> {
-        let path = || Ok(self.mirror.directory_path(self.parent)?.join(self.name));
-        once(&self.path, path).map(PathBuf::as_path)
-    }
-
-    fn size(&self) -> Result<u64, Errno> {
-        Ok(0)
-    }
-
-    fn owner(&self) -> Result<(u32, u32), Errno> {
-        Ok((self.caller.uid, self.caller.gid))
-    }
-
-    fn content(&self, _: u64, _: &mut [u8]) -> Result<usize, Errno> {
-        Ok(0)
-    }
-
-    fn xattr(&self, _: &OsStr) -> Result<Option<Vec<u8>>, Errno> {
-        Ok(None)
-    }
-
-    fn verity_digest(&self) -> Result<Option<FileDigest>, Errno> {
-        Ok(None)
     }
 }

@@ -6,7 +6,7 @@ use std::{
 
 use verimount_sync::{Mutex, MutexGuard};
 
-use crate::node::NodeId;
+use crate::NodeId;
 
 /// Number of parts of the table, each with its own lock.
 const SHARDS: usize = 16;
@@ -34,7 +34,9 @@ impl OpenedFiles {
     }
 
     fn shard(&self, node: NodeId) -> MutexGuard<'_, Shard> {
-        self.0[node.spread(SHARDS)].lock()
+        // Multiplied by the golden ratio, all bits of a number affect the highest.
+        let spread = node.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        self.0[spread as usize % SHARDS].lock()
     }
 }
 

@@ -18,10 +18,12 @@
 use std::{fmt, path::Path};
 
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use verimount_names::named;
 
 use condition::Condition;
 use digests::Digests;
+use explain::Outcome;
 
 mod condition;
 mod digests;
@@ -38,20 +40,21 @@ mod size;
 mod text;
 
 pub use error::PolicyError;
-pub use explain::{Explanation, Outcome, Step};
 pub use facts::{Access, Facts};
 pub use moves::{Kind, Move};
 
-/// How a file's content is read and written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Decision {
-    /// By the kernel directly.
-    Passthrough,
-    /// Through this process.
-    Relay,
-    /// Not at all: the open fails with `EACCES`.
-    Deny,
+named! {
+    /// How a file's content is read and written.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Decision {
+        /// By the kernel directly.
+        Passthrough = "passthrough",
+        /// Through this process.
+        Relay = "relay",
+        /// Not at all: the open fails with `EACCES`.
+        Deny = "deny",
+    }
 }
 
 /// What a rule does with an open that it matches.
@@ -74,7 +77,7 @@ struct Rule {
 }
 
 /// The name of a rule in messages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleName {
     /// The number of the rule, counted from 1.
     number: usize,
@@ -139,40 +142,14 @@ impl Policy {
         audit: &mut dyn FnMut(&RuleName),
     ) -> Result<(Decision, DecidedBy<'_>), Errno> {
         for rule in &self.rules {
-            if rule.unmet(facts)?.is_none() {
-                let decision = match &rule.action {
-                    Action::Decide(decision) => *decision,
-                    Action::Verify(digests) => digests.find(facts)?.decision(),
-                    Action::Audit => {
-                        audit(&rule.name);
-                        continue;
-                    }
-                };
+            let outcome = rule.tried(facts)?;
+            if let Outcome::Audits = outcome {
+                audit(&rule.name);
+            }
+            if let Some(decision) = outcome.decision() {
                 return Ok((decision, Some(&rule.name)));
             }
         }
         Ok((self.default, None))
-    }
-}
-
-impl Rule {
-    /// The first condition that does not hold.
-    fn unmet(&self, facts: &dyn Facts) -> Result<Option<&Condition>, Errno> {
-        for condition in &self.conditions {
-            if !condition.holds(facts)? {
-                return Ok(Some(condition));
-            }
-        }
-        Ok(None)
-    }
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Passthrough => "passthrough",
-            Self::Relay => "relay",
-            Self::Deny => "deny",
-        })
     }
 }

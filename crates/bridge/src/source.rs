@@ -16,8 +16,8 @@ use rustix::{
 use verimount_sys::{FileHandle, seclude_mount};
 
 use crate::{
-    Attr, Restrictions, errno::errno, file_system::FileSystemKind, name::Name, node::FileId,
-    reopen::PathTo,
+    Attr, Restrictions, attr::attr, errno::errno, file_system::FileSystemKind, name::Name,
+    node::FileId, reopen::PathTo,
 };
 
 /// The attributes requested of every file: all that identify and describe it.
@@ -38,7 +38,8 @@ const DEVICE_SHIFT: u32 = 40;
 /// For an ordinary user it is the directory itself, and mounts below it are refused.
 #[derive(Debug)]
 pub(crate) struct Source {
-    root: Arc<OwnedFd>,
+    /// The directory itself.
+    pub(crate) root: Arc<OwnedFd>,
     /// Keeps the clone alive: it is unmounted when this is closed.
     clone: Option<OwnedFd>,
     /// The mount that all files of the mirror are on.
@@ -46,9 +47,12 @@ pub(crate) struct Source {
     /// The directory's device. One mount can have several: btrfs has one for each subvolume,
     /// overlayfs one for each layer.
     device: u64,
-    has_handles: bool,
-    file_system: FileSystemKind,
-    restrictions: Restrictions,
+    /// Whether files can be found again by their handles.
+    pub(crate) has_handles: bool,
+    /// The kind of file system that the directory is on.
+    pub(crate) file_system: FileSystemKind,
+    /// What the directory's mount does not allow.
+    pub(crate) restrictions: Restrictions,
 }
 
 impl Source {
@@ -83,29 +87,9 @@ impl Source {
         })
     }
 
-    /// The directory itself.
-    pub(crate) fn root(&self) -> &Arc<OwnedFd> {
-        &self.root
-    }
-
     /// Whether mounts below the directory are visible, and refused.
     pub(crate) fn meets_mounts(&self) -> bool {
         self.clone.is_none()
-    }
-
-    /// Whether files can be found again by their handles.
-    pub(crate) fn has_handles(&self) -> bool {
-        self.has_handles
-    }
-
-    /// The kind of file system that the directory is on.
-    pub(crate) fn file_system(&self) -> FileSystemKind {
-        self.file_system
-    }
-
-    /// What the directory's mount does not allow.
-    pub(crate) fn restrictions(&self) -> Restrictions {
-        self.restrictions
     }
 
     /// Identity and attributes of the file at a name.
@@ -174,9 +158,9 @@ impl Source {
         if found.stx_mnt_id != self.mount_id {
             return Err(Errno::XDEV);
         }
-        let (file, mut attr): (FileId, Attr) = (found.into(), found.into());
+        let (file, mut attr) = (FileId::from(found), attr(found));
         // The mirror is one device, on which two files must not have the same inode number.
-        attr.inode ^= (file.device ^ self.device) << DEVICE_SHIFT;
+        attr.ino ^= (file.device ^ self.device) << DEVICE_SHIFT;
         Ok((file, attr))
     }
 }

@@ -12,10 +12,7 @@ use rustix::io::Errno;
 use verimount_sync::Mutex;
 use verimount_sys::FileHandle;
 
-use crate::{
-    name::Name,
-    node::{FileId, NodeId},
-};
+use crate::{NodeId, name::Name, node::FileId};
 
 /// log2 of the number of parts, each with its own lock: enough that a few dozen threads rarely
 /// contend.

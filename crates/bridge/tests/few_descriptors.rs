@@ -4,11 +4,11 @@
 use std::{fs, path::Path, sync::Once};
 
 use rustix::{
-    fs::OFlags,
+    fs::{FileType, OFlags},
     io::{Errno, pread},
     process::{Resource, Rlimit, getrlimit, setrlimit},
 };
-use verimount_bridge::{Listed, Mirror, MirrorOptions, NodeId};
+use verimount_bridge::{Entry, Mirror, MirrorOptions, Name, NodeId};
 
 const MAX_OPEN: u64 = 512;
 
@@ -35,9 +35,9 @@ fn walk(mirror: &Mirror, directory: NodeId, nodes: &mut Vec<(NodeId, u64)>) {
     let (mut position, mut entries) = (0, Vec::new());
     loop {
         let before = (position, entries.len());
-        let mut add = |listed: Listed<'_>| {
+        let mut add = |listed: Name<'_>, entry: Option<Entry>| {
             position = listed.next;
-            entries.extend(listed.entry);
+            entries.extend(entry);
             true
         };
         mirror.list(&open, before.0, true, &mut add).unwrap();
@@ -47,8 +47,8 @@ fn walk(mirror: &Mirror, directory: NodeId, nodes: &mut Vec<(NodeId, u64)>) {
     }
     drop(open);
     for entry in entries {
-        nodes.push((entry.node, entry.attr.inode));
-        if entry.attr.is_directory() {
+        nodes.push((entry.node, entry.attr.ino));
+        if entry.attr.file_type() == FileType::Directory {
             walk(mirror, entry.node, nodes);
         } else {
             mirror.hold_file(entry.node, OFlags::RDONLY).unwrap();
@@ -76,7 +76,7 @@ fn any_number_of_files_can_be_walked_and_found_again() {
     assert_eq!(mirror.remembered(), nodes.len());
     assert!(mirror.held() as u64 <= MAX_OPEN / 4);
     for (node, inode) in &nodes {
-        assert_eq!(mirror.getattr(*node).unwrap().inode, *inode);
+        assert_eq!(mirror.getattr(*node).unwrap().ino, *inode);
     }
     for (node, _) in nodes {
         assert!(mirror.forget(node, 1));

@@ -245,7 +245,7 @@ fn an_explanation_has_the_result_of_each_rule() {
         size = "1G.."
         "#,
     );
-    let explain = |path| policy.explain(&Open::reading(path)).unwrap().to_string();
+    let explain = |path| policy.explain(&Open::reading(path)).unwrap();
     assert_eq!(
         explain("a/b"),
         "rule 1 (line 2) \"keys\" does not match: \
@@ -294,7 +294,7 @@ fn verified_files_match_by_digest() {
         assert_eq!(decide(&policy, &open), decision);
         assert_eq!(open.asked.take(), ["path", "verity digest"]);
         assert_eq!(
-            policy.explain(&open).unwrap().to_string(),
+            policy.explain(&open).unwrap(),
             format!("rule 1 (line 2) decides: {words}\n{decision}")
         );
     }

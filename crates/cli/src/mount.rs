@@ -4,8 +4,8 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use verimount::Location;
 use verimount_host::{
-    Mount as Mounted, ResidentFiles, mount,
-    mounts::AttachOptions,
+    MountOptions, ResidentFiles, mount,
+    mounts::{AttachOptions, Mounted},
     printable,
     sandbox::{Kind, Sandbox},
 };
@@ -82,10 +82,7 @@ impl Mount {
                     printable(&self.directory),
                     mounted.mode()
                 );
-                Ok(Ready {
-                    text,
-                    serve: Box::new(|signals| Ok(mounted.wait_for(signals)?)),
-                })
+                Ok(Ready::mounted(mounted, text, None))
             })
     }
 
@@ -105,12 +102,14 @@ impl Mount {
     fn mount(&self, resident: Option<ResidentFiles>) -> Result<Mounted> {
         let content = self.content.open_like(&self.source, &self.like)?;
         self.prefetch.prefetch(&content)?;
-        let options = self.owners.apply(self.mount.options());
-        let options = options
-            .as_file(self.as_file)
-            .suid(self.powers.suid)
-            .dev(self.powers.dev)
-            .resident(resident);
+        let options = MountOptions {
+            as_file: self.as_file,
+            owners: self.owners.owners(),
+            suid: self.powers.suid,
+            dev: self.powers.dev,
+            resident,
+            ..self.mount.options()
+        };
         let mounted = mount(&content, &self.directory, &options);
         mounted.map_err(|error| {
             if error.is_failed_read() {

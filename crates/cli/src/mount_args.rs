@@ -39,11 +39,13 @@ pub(crate) struct MountArgs {
 impl MountArgs {
     /// The options of an image's mount.
     pub(crate) fn options(&self) -> MountOptions {
-        MountOptions::new()
-            .allow_other(self.allow_other)
-            .threads(self.threads.0)
-            .awake(self.awake)
-            .no_exec(self.noexec)
+        MountOptions {
+            allow_other: self.allow_other,
+            threads: self.threads.0,
+            awake: self.awake,
+            no_exec: self.noexec,
+            ..MountOptions::default()
+        }
     }
 
     /// The options of another mount, without set-ID bits and devices.

@@ -1,5 +1,5 @@
 use clap::Args;
-use verimount_host::MountOptions;
+use verimount_host::{Owners, Permissions};
 
 /// The options for owners and permissions of files.
 #[derive(Args)]
@@ -18,8 +18,12 @@ pub(crate) struct OwnerArgs {
 }
 
 impl OwnerArgs {
-    pub(crate) fn apply(&self, options: MountOptions) -> MountOptions {
-        options.uid(self.uid).gid(self.gid).umask(self.umask)
+    pub(crate) fn owners(&self) -> Owners {
+        Owners {
+            uid: self.uid,
+            gid: self.gid,
+            umask: self.umask.map(Permissions::new),
+        }
     }
 }
 

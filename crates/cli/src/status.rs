@@ -1,8 +1,8 @@
-mod help;
-mod prometheus;
-mod shown;
+mod fields;
+mod metrics;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::{
     io::{self, Write, stdout},
@@ -14,7 +14,7 @@ use clap::Args;
 use serde::Serialize;
 use verimount_host::{mounts::Status as Told, one_line, printable};
 
-use self::{prometheus::Metrics, shown::Shown};
+use self::metrics::Metrics;
 use crate::{
     Outcome,
     json::write_json,
@@ -73,12 +73,11 @@ impl Status {
         if self.json {
             return write_json(&mut out, status);
         }
-        let shown = Shown::new(status);
         if !self.prometheus {
-            return shown.print(&mut out);
+            return text::print(&mut out, status);
         }
         let mut metrics = Metrics::default();
-        metrics.add(&shown.metrics, &label(target)?);
+        metrics.add(&label(target)?, Some(status))?;
         metrics.print(&mut out)
     }
 
@@ -90,17 +89,16 @@ impl Status {
         }
         let mut metrics = Metrics::default();
         for (number, Asked { target, answer }) in all.iter().enumerate() {
-            let shown = match answer {
-                Ok(status) => Shown::new(status),
-                Err(reason) => Shown::silent(reason),
-            };
             if self.prometheus {
-                metrics.add(&shown.metrics, target);
+                metrics.add(target, answer.as_ref().ok())?;
                 continue;
             }
             let gap = if number > 0 { "\n" } else { "" };
             writeln!(out, "{gap}target         {}", one_line(target))?;
-            shown.print(&mut out)?;
+            match answer {
+                Ok(status) => text::print(&mut out, status)?,
+                Err(reason) => writeln!(out, "no status      {}", one_line(reason))?,
+            }
         }
         metrics.print(&mut out)
     }

@@ -1,11 +1,14 @@
 //! Decodes requests, calls the file system and encodes its results.
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::{FallocateFlags, OFlags, RenameFlags, XattrFlags},
+    io::{Errno, ReadWriteFlags},
+};
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::{
-    CopyRange, CreateMode, Durability, FileSystem, Handle, Names, NodeId, Read, Seek, SetAttr,
-    SetTime, Time, Write,
+    CopyRange, FileSystem, Handle, Names, NewFile, NodeId, Read, Seek, SetAttr, SetTime, Time,
+    Write,
     abi::{self, opcode},
     request::Request,
     types::Valid,
@@ -116,6 +119,15 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         Ok(&[])
     }
 
+    fn new_file(&self, mode: u32, umask: u32) -> NewFile {
+        let caller = self.request.caller();
+        NewFile {
+            caller,
+            mode,
+            umask,
+        }
+    }
+
     fn lookup(mut self) -> Outcome<'t> {
         let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
         let entry = self.fs.lookup(caller, entry)?;
@@ -147,14 +159,15 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     }
 
     fn statx(self) -> Outcome<'t> {
-        let statx = self.fs.statx(self.request.node())?;
-        self.value(&abi::StatxOut::from(&statx))
+        let attr = self.fs.statx(self.request.node())?;
+        self.value(&abi::StatxOut::from(&attr))
     }
 
     fn setattr(mut self) -> Outcome<'t> {
         let args: abi::SetattrIn = self.request.take()?;
         let (caller, node) = (self.request.caller(), self.request.node());
-        let attr = self.fs.setattr(caller, node, &changes(&args))?;
+        let (changes, open) = changes(&args);
+        let attr = self.fs.setattr(caller, node, &changes, open)?;
         self.value(&abi::AttrOut::from(&attr))
     }
 
@@ -172,17 +185,17 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn mknod(mut self) -> Outcome<'t> {
         let args: abi::MknodIn = self.request.take()?;
-        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
-        let mode = create_mode(args.mode, args.umask);
-        let entry = self.fs.mknod(caller, entry, mode, args.rdev)?;
+        let new = self.new_file(args.mode, args.umask);
+        let name = self.request.take_entry_name()?;
+        let entry = self.fs.mknod(name, new, args.rdev)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
     fn mkdir(mut self) -> Outcome<'t> {
         let args: abi::MkdirIn = self.request.take()?;
-        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
-        let mode = create_mode(args.mode, args.umask);
-        let entry = self.fs.mkdir(caller, entry, mode)?;
+        let new = self.new_file(args.mode, args.umask);
+        let name = self.request.take_entry_name()?;
+        let entry = self.fs.mkdir(name, new)?;
         self.value(&abi::EntryOut::from(&entry))
     }
 
@@ -198,15 +211,18 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
 
     fn rename(mut self) -> Outcome<'t> {
         let args: abi::RenameIn = self.request.take()?;
-        self.rename_to(NodeId(args.newdir), 0)
+        self.rename_to(NodeId(args.newdir), RenameFlags::empty())
     }
 
     fn rename2(mut self) -> Outcome<'t> {
         let args: abi::Rename2In = self.request.take()?;
-        self.rename_to(NodeId(args.newdir), args.flags)
+        self.rename_to(
+            NodeId(args.newdir),
+            RenameFlags::from_bits_retain(args.flags),
+        )
     }
 
-    fn rename_to(mut self, directory: NodeId, flags: u32) -> Outcome<'t> {
+    fn rename_to(mut self, directory: NodeId, flags: RenameFlags) -> Outcome<'t> {
         let from = self.request.take_entry_name()?;
         let to = (directory, self.request.take_name()?);
         let caller = self.request.caller();
@@ -223,23 +239,25 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     fn open(mut self) -> Outcome<'t> {
         let args: abi::OpenIn = self.request.take()?;
         let (caller, node) = (self.request.caller(), self.request.node());
-        let opened = self.fs.open(caller, node, args.flags)?;
+        let flags = OFlags::from_bits_retain(args.flags);
+        let opened = self.fs.open(caller, node, flags)?;
         self.value(&abi::OpenOut::from(&opened))
     }
 
     fn create(mut self) -> Outcome<'t> {
         let args: abi::CreateIn = self.request.take()?;
-        let (caller, entry) = (self.request.caller(), self.request.take_entry_name()?);
-        let mode = create_mode(args.mode, args.umask);
-        let created = self.fs.create(caller, entry, mode, args.flags)?;
+        let new = self.new_file(args.mode, args.umask);
+        let name = self.request.take_entry_name()?;
+        let flags = OFlags::from_bits_retain(args.flags);
+        let created = self.fs.create(name, new, flags)?;
         self.value(&abi::CreateOut::from(&created))
     }
 
     fn tmpfile(mut self) -> Outcome<'t> {
         let args: abi::CreateIn = self.request.take()?;
-        let (caller, parent) = (self.request.caller(), self.request.node());
-        let mode = create_mode(args.mode, args.umask);
-        let created = self.fs.tmpfile(caller, parent, mode, args.flags)?;
+        let new = self.new_file(args.mode, args.umask);
+        let flags = OFlags::from_bits_retain(args.flags);
+        let created = self.fs.tmpfile(self.request.node(), new, flags)?;
         self.value(&abi::CreateOut::from(&created))
     }
 
@@ -260,9 +278,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         let write = Write {
             handle: Handle(args.fh),
             offset: args.offset,
-            append: is_append(&args),
             mapped: is_mapped(&args),
-            durability: durability(&args),
+            flags: write_flags(&args),
         };
         let size = self.fs.write(self.request.node(), write, data)?;
         self.value(&abi::WriteOut { size, padding: 0 })
@@ -283,7 +300,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
     fn fallocate(mut self) -> Outcome<'t> {
         let args: abi::FallocateIn = self.request.take()?;
         let (node, handle) = (self.request.node(), Handle(args.fh));
-        self.done(|fs| fs.fallocate(node, handle, args.offset, args.length, args.mode))
+        let mode = FallocateFlags::from_bits_retain(args.mode);
+        self.done(|fs| fs.fallocate(node, handle, args.offset, args.length, mode))
     }
 
     fn lseek(mut self) -> Outcome<'t> {
@@ -340,7 +358,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
         let name = self.request.take_name()?;
         let value = self.request.take_bytes(args.size)?;
         let (caller, node) = (self.request.caller(), self.request.node());
-        self.done(|fs| fs.setxattr(caller, node, name, value, args.flags))
+        let flags = XattrFlags::from_bits_retain(args.flags);
+        self.done(|fs| fs.setxattr(caller, node, name, value, flags))
     }
 
     fn getxattr(mut self) -> Outcome<'t> {
@@ -387,28 +406,23 @@ fn is_mapped(args: &abi::WriteIn) -> bool {
     args.write_flags & WRITE_CACHE != 0
 }
 
-fn is_append(args: &abi::WriteIn) -> bool {
-    !is_mapped(args) && OFlags::from_bits_retain(args.flags).contains(OFlags::APPEND)
-}
-
-fn durability(args: &abi::WriteIn) -> Durability {
-    let flags = OFlags::from_bits_retain(args.flags);
+fn write_flags(args: &abi::WriteIn) -> ReadWriteFlags {
+    let opened = OFlags::from_bits_retain(args.flags);
     // `O_SYNC` consists of two bits; one of them is `O_DSYNC`, for which rustix has no correct constant.
-    if flags.contains(OFlags::SYNC) {
-        Durability::DataAndAttributes
-    } else if flags.intersects(OFlags::SYNC) {
-        Durability::Data
+    let mut flags = if opened.contains(OFlags::SYNC) {
+        ReadWriteFlags::SYNC
+    } else if opened.intersects(OFlags::SYNC) {
+        ReadWriteFlags::DSYNC
     } else {
-        Durability::None
-    }
+        ReadWriteFlags::empty()
+    };
+    let is_append = !is_mapped(args) && opened.contains(OFlags::APPEND);
+    flags.set(ReadWriteFlags::APPEND, is_append);
+    flags
 }
 
-fn create_mode(mode: u32, umask: u32) -> CreateMode {
-    CreateMode { mode, umask }
-}
-
-/// The changes that a SETATTR requests.
-fn changes(args: &abi::SetattrIn) -> SetAttr {
+/// The changes that a SETATTR requests, and the open file by which they are made.
+fn changes(args: &abi::SetattrIn) -> (SetAttr, Option<Handle>) {
     let valid = Valid::from_bits_retain(args.valid);
     let time = |set, now, seconds: u64, nanoseconds| {
         let at = SetTime::At(Time {
@@ -423,13 +437,16 @@ fn changes(args: &abi::SetattrIn) -> SetAttr {
         };
         valid.contains(set).then_some(time)
     };
-    SetAttr {
-        handle: valid.contains(Valid::FH).then_some(Handle(args.fh)),
+    let changes = SetAttr {
         mode: valid.contains(Valid::MODE).then_some(args.mode),
         uid: valid.contains(Valid::UID).then_some(args.uid),
         gid: valid.contains(Valid::GID).then_some(args.gid),
         size: valid.contains(Valid::SIZE).then_some(args.size),
         atime: time(Valid::ATIME, Valid::ATIME_NOW, args.atime, args.atimensec),
         mtime: time(Valid::MTIME, Valid::MTIME_NOW, args.mtime, args.mtimensec),
-    }
+    };
+    (
+        changes,
+        valid.contains(Valid::FH).then_some(Handle(args.fh)),
+    )
 }

@@ -1,10 +1,13 @@
 use std::{ffi::OsStr, time::Duration};
 
-use rustix::io::Errno;
+use rustix::{
+    fs::{FallocateFlags, OFlags, RenameFlags, XattrFlags},
+    io::Errno,
+};
 
 use crate::{
-    Attr, Caller, CopyRange, CreateMode, Entry, Handle, Names, NodeId, Opened, Read, Seek, SetAttr,
-    StatFs, Statx, Write,
+    Attr, Caller, CopyRange, Entry, Handle, Names, NewFile, NodeId, Opened, Read, Seek, SetAttr,
+    StatFs, Write,
 };
 
 /// A name in a directory.
@@ -38,16 +41,17 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// A file's attributes including its creation time, and how long the kernel may cache them.
-    fn statx(&self, node: NodeId) -> Result<(Statx, Duration), Errno> {
+    fn statx(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// Sets attributes; returns all of them.
+    /// Sets attributes, by an open file if that is known; returns all of them.
     fn setattr(
         &self,
         caller: Caller,
         node: NodeId,
         changes: &SetAttr,
+        open: Option<Handle>,
     ) -> Result<(Attr, Duration), Errno> {
         Err(Errno::NOSYS)
     }
@@ -72,23 +76,12 @@ pub trait FileSystem: Send + Sync + 'static {
     }
 
     /// Creates a file of any type but a directory.
-    fn mknod(
-        &self,
-        caller: Caller,
-        entry: EntryName<'_>,
-        mode: CreateMode,
-        rdev: u32,
-    ) -> Result<Entry, Errno> {
+    fn mknod(&self, entry: EntryName<'_>, new: NewFile, rdev: u32) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Creates a directory.
-    fn mkdir(
-        &self,
-        caller: Caller,
-        entry: EntryName<'_>,
-        mode: CreateMode,
-    ) -> Result<Entry, Errno> {
+    fn mkdir(&self, entry: EntryName<'_>, new: NewFile) -> Result<Entry, Errno> {
         Err(Errno::NOSYS)
     }
 
@@ -102,13 +95,13 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Renames, with the flags of `renameat2`.
+    /// Renames, as `renameat2`.
     fn rename(
         &self,
         caller: Caller,
         from: EntryName<'_>,
         to: EntryName<'_>,
-        flags: u32,
+        flags: RenameFlags,
     ) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
@@ -118,18 +111,17 @@ pub trait FileSystem: Send + Sync + 'static {
         Err(Errno::NOSYS)
     }
 
-    /// Opens a file, with the flags of `open`.
-    fn open(&self, caller: Caller, node: NodeId, flags: u32) -> Result<Opened, Errno> {
+    /// Opens a file.
+    fn open(&self, caller: Caller, node: NodeId, flags: OFlags) -> Result<Opened, Errno> {
         Err(Errno::NOSYS)
     }
 
     /// Creates a regular file and opens it.
     fn create(
         &self,
-        caller: Caller,
         entry: EntryName<'_>,
-        mode: CreateMode,
-        flags: u32,
+        new: NewFile,
+        flags: OFlags,
     ) -> Result<(Entry, Opened), Errno> {
         Err(Errno::NOSYS)
     }
@@ -137,10 +129,9 @@ pub trait FileSystem: Send + Sync + 'static {
     /// Creates a regular file without a name (`O_TMPFILE`) and opens it.
     fn tmpfile(
         &self,
-        caller: Caller,
         parent: NodeId,
-        mode: CreateMode,
-        flags: u32,
+        new: NewFile,
+        flags: OFlags,
     ) -> Result<(Entry, Opened), Errno> {
         Err(Errno::NOSYS)
     }
@@ -180,7 +171,7 @@ pub trait FileSystem: Send + Sync + 'static {
         handle: Handle,
         offset: u64,
         len: u64,
-        mode: u32,
+        mode: FallocateFlags,
     ) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
@@ -218,7 +209,7 @@ pub trait FileSystem: Send + Sync + 'static {
         node: NodeId,
         name: &OsStr,
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
     ) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }

@@ -41,7 +41,7 @@ pub use listing::{Name, Names};
 pub use session::{Serving, Transport, serve};
 pub use shares::Shares;
 pub use types::{
-    Attr, Caller, Capabilities, CopyRange, CreateMode, Durability, Entry, Generation, Handle, Node,
-    NodeId, OpenFlags, Opened, Read, Seek, SetAttr, SetTime, StatFs, Statx, Time, Write,
-    device_number, device_parts,
+    Attr, Caller, Capabilities, CopyRange, Entry, Generation, Handle, NewFile, Node, NodeId,
+    OpenFlags, Opened, Read, Seek, SetAttr, SetTime, StatFs, Time, Write, device_number,
+    device_parts,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::{
-    Attr, Entry, NodeId, Opened, StatFs, Statx, Time,
+    Attr, Entry, NodeId, Opened, StatFs, Time,
     abi::{self, AttrOut, CreateOut, EntryOut, OpenOut, OutHeader, StatfsOut, StatxOut, SxTime},
     device_parts,
 };
@@ -111,11 +111,10 @@ impl From<Time> for SxTime {
     }
 }
 
-impl From<&(Statx, Duration)> for StatxOut {
-    fn from((statx, valid): &(Statx, Duration)) -> Self {
-        let attr = &statx.attr;
+impl From<&(Attr, Duration)> for StatxOut {
+    fn from((attr, valid): &(Attr, Duration)) -> Self {
         let (rdev_major, rdev_minor) = device_parts(attr.rdev);
-        let birth = match statx.btime {
+        let birth = match attr.btime {
             Some(_) => STATX_BTIME,
             None => 0,
         };
@@ -134,7 +133,7 @@ impl From<&(Statx, Duration)> for StatxOut {
                 size: attr.size,
                 blocks: attr.blocks,
                 atime: attr.atime.into(),
-                btime: statx.btime.unwrap_or_default().into(),
+                btime: attr.btime.unwrap_or_default().into(),
                 ctime: attr.ctime.into(),
                 mtime: attr.mtime.into(),
                 rdev_major,

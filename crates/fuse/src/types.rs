@@ -6,6 +6,7 @@ use std::{
 };
 
 use bitflags::bitflags;
+use rustix::{fs::FileType, io::ReadWriteFlags};
 
 /// A file as the kernel knows it: the number from its [`Entry`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,7 +71,7 @@ pub struct Caller {
 }
 
 /// A time: seconds since 1970, and nanoseconds of the second.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
     /// Seconds; negative before 1970.
     pub seconds: i64,
@@ -93,6 +94,8 @@ pub struct Attr {
     pub mtime: Time,
     /// Last change of content or attributes.
     pub ctime: Time,
+    /// Creation, if known. Only a STATX tells the kernel.
+    pub btime: Option<Time>,
     /// Type and permissions, as in `stat`.
     pub mode: u32,
     /// Number of hard links.
@@ -105,6 +108,13 @@ pub struct Attr {
     pub rdev: u32,
     /// Preferred size of a read or write.
     pub blksize: u32,
+}
+
+impl Attr {
+    /// The file's type.
+    pub fn file_type(&self) -> FileType {
+        FileType::from_raw_mode(self.mode)
+    }
 }
 
 /// Encodes a device number in 32 bits as the kernel does: 12 bits of major number, 20 of minor.
@@ -247,8 +257,6 @@ pub enum SetTime {
 /// Attributes to be set; `None` leaves one unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetAttr {
-    /// The open file through which they are set, if any.
-    pub handle: Option<Handle>,
     /// Permissions (with the type).
     pub mode: Option<u32>,
     /// Owner.
@@ -281,25 +289,13 @@ pub struct Write {
     pub handle: Handle,
     /// Position in the file, in bytes.
     pub offset: u64,
-    /// Append at the current end of the file (`O_APPEND`). `offset` is then the end known to the
-    /// kernel, unless the writer used `RWF_NOAPPEND`, which the kernel does not pass on. Never set for
-    /// the write-back of mapped pages.
-    pub append: bool,
     /// The kernel writes back mapped pages.
     pub mapped: bool,
-    /// What must be durable before the write is answered.
-    pub durability: Durability,
-}
-
-/// What must be durable before a write is answered, from the flags of `open` and `pwritev2`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// Nothing.
-    None,
-    /// The data, and what is needed to read it back: `O_DSYNC` or `RWF_DSYNC`.
-    Data,
-    /// The data and all attributes: `O_SYNC` or `RWF_SYNC`.
-    DataAndAttributes,
+    /// As for `pwritev2`, also those that the file was opened with: whether what is written, or all attributes with it, must be
+    /// durable before the write is answered, and whether it is appended at the current end of the file. `offset` is then the
+    /// end known to the kernel, unless the writer used `RWF_NOAPPEND`, which the kernel does not pass on. Mapped pages are
+    /// never appended.
+    pub flags: ReadWriteFlags,
 }
 
 /// What an `lseek` searches for.
@@ -322,12 +318,14 @@ impl Seek {
     }
 }
 
-/// Mode and umask for a new file.
+/// Who creates a file, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CreateMode {
+pub struct NewFile {
+    /// The creator, who will own it.
+    pub caller: Caller,
     /// Type and permissions. Without [`Capabilities::DONT_MASK`] the kernel has applied the umask.
     pub mode: u32,
-    /// The caller's umask.
+    /// The creator's umask. It clears permissions, unless the directory has a default access control list.
     pub umask: u32,
 }
 
@@ -365,13 +363,4 @@ pub struct StatFs {
     pub files_free: u64,
     /// The longest name, in bytes.
     pub name_max: u32,
-}
-
-/// The answer to a STATX.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Statx {
-    /// The attributes that `stat` has as well.
-    pub attr: Attr,
-    /// Creation time, if known.
-    pub btime: Option<Time>,
 }

@@ -60,6 +60,20 @@ impl Diagnosis {
         }
     }
 
+    /// Good, or limited with what was found and what mends it.
+    pub(crate) fn judged(
+        about: &'static str,
+        is_good: bool,
+        good: impl Into<String>,
+        (found, cure): (impl Into<String>, impl Into<String>),
+    ) -> Self {
+        if is_good {
+            Self::good(about, good)
+        } else {
+            Self::limited(about, found, cure)
+        }
+    }
+
     fn missing(about: &'static str, found: impl Into<String>, cure: impl Into<String>) -> Self {
         Self {
             health: Health::Missing,

@@ -9,14 +9,13 @@ use crate::doctor::Diagnosis;
 
 /// By whose certificates servers are believed.
 pub(crate) fn certificates() -> Option<Diagnosis> {
-    const ABOUT: &str = "certificates";
-    Some(if has_system_certificates() {
-        Diagnosis::good(ABOUT, "the system has those of authorities")
-    } else {
-        Diagnosis::limited(
-            ABOUT,
-            "the system has none of authorities: servers are believed by those in this program, which become old",
-            "apt install ca-certificates",
-        )
-    })
+    let old = (
+        "the system has none of authorities: servers are believed by those in this program, which become old",
+        "apt install ca-certificates",
+    );
+    let (is_good, good) = (
+        has_system_certificates(),
+        "the system has those of authorities",
+    );
+    Some(Diagnosis::judged("certificates", is_good, good, old))
 }

@@ -19,7 +19,7 @@
 //! let built = build("app", "app.img", &BuildOptions::new())?;
 //! let digest = built.digest.expect("it is sealed by default");
 //! let content = Content::open("app.img", &OpenOptions::new().digest(digest))?;
-//! let mount = mount(&content, "mnt", &MountOptions::new())?;
+//! let mount = mount(&content, "mnt", &MountOptions::default())?;
 //! assert_eq!(std::fs::read_to_string("mnt/docs/README.md")?, "hello\n");
 //! drop(mount);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
@@ -44,6 +44,8 @@ pub mod mounts;
 pub mod sandbox;
 pub mod volume;
 
-pub use mount::{Mount, MountOptions, mount};
+pub use mount::{MountOptions, mount};
 pub use resident::ResidentFiles;
 pub use verimount_names::{one_line, printable, printable_json};
+pub use verimount_serve::Owners;
+pub use verimount_tree::Permissions;

@@ -1,137 +1,37 @@
-use std::{fmt, io, num::NonZeroUsize, path::Path, sync::Arc};
+use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
 use verimount::{Content, Error};
-use verimount_mount::{EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
+use verimount_mount::{MountOptions as AttachOptions, Mounted, attach};
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
-use verimount_tree::Permissions;
 
 use crate::{ResidentFiles, fault::Fault, mounts::served, processors::auto_threads};
 
-/// How content is mounted.
+/// How content is mounted: by default only for the user who mounts, with the owners and permissions that are stored.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct MountOptions {
-    as_file: bool,
-    owners: Owners,
-    allow_other: bool,
-    threads: Option<NonZeroUsize>,
-    awake: bool,
-    no_exec: bool,
-    suid: bool,
-    dev: bool,
-    resident: Option<ResidentFiles>,
-}
-
-impl MountOptions {
-    /// Only for the user who mounts, with the owners and permissions that are stored.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Whether the content is mounted as a single file even if it is an image.
-    pub fn as_file(mut self, as_file: bool) -> Self {
-        self.as_file = as_file;
-        self
-    }
-
-    /// The owner of all files, in the place of those that are stored.
-    pub fn uid(mut self, uid: impl Into<Option<u32>>) -> Self {
-        self.owners.uid = uid.into();
-        self
-    }
-
-    /// The group of all files.
-    pub fn gid(mut self, gid: impl Into<Option<u32>>) -> Self {
-        self.owners.gid = gid.into();
-        self
-    }
-
-    /// The permissions that no file has, of those of a format that stores none: directories and executable files have the
-    /// others of 0777, other files those of 0666.
-    pub fn umask(mut self, umask: impl Into<Option<u32>>) -> Self {
-        self.owners.umask = umask.into().map(Permissions::new);
-        self
-    }
-
+    pub as_file: bool,
+    /// Owners and permissions of files in the place of those that are stored.
+    pub owners: Owners,
     /// Whether other users may use the mount, each with their own permissions.
-    pub fn allow_other(mut self, allow_other: bool) -> Self {
-        self.allow_other = allow_other;
-        self
-    }
-
+    pub allow_other: bool,
     /// How many threads answer the kernel. By default twice as many as processors, at most 8; at least 24 for content
     /// on another machine, each of which waits for one reader.
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
-
+    pub threads: Option<NonZeroUsize>,
     /// Whether processors are kept out of idle states while requests arrive; only for root.
-    pub fn awake(mut self, awake: bool) -> Self {
-        self.awake = awake;
-        self
-    }
-
+    pub awake: bool,
     /// Whether the kernel refuses to run programs from the mount.
-    pub fn no_exec(mut self, no_exec: bool) -> Self {
-        self.no_exec = no_exec;
-        self
-    }
-
+    pub no_exec: bool,
     /// Whether set-ID bits and file capabilities have an effect; only for root.
-    pub fn suid(mut self, suid: bool) -> Self {
-        self.suid = suid;
-        self
-    }
-
+    pub suid: bool,
     /// Whether device nodes can be opened; only for root.
-    pub fn dev(mut self, dev: bool) -> Self {
-        self.dev = dev;
-        self
-    }
-
+    pub dev: bool,
     /// Which files are kept in memory, if any.
-    pub fn resident(mut self, resident: impl Into<Option<ResidentFiles>>) -> Self {
-        self.resident = resident.into();
-        self
-    }
-}
-
-/// A mount, which this process serves. Dropping it unmounts it.
-pub struct Mount(Mounted);
-
-impl Mount {
-    /// How it is served.
-    pub fn mode(&self) -> Mode {
-        self.0.mode()
-    }
-
-    /// Waits until it is unmounted by others, such as umount(8).
-    ///
-    /// # Errors
-    /// Why the connection to the kernel ended, if not by an unmount.
-    pub fn wait(self) -> io::Result<()> {
-        self.0.wait(EndSignals::none()?)
-    }
-
-    /// Waits until it is unmounted by others, or by the first of `signals`. It is served until its last open file is
-    /// closed; a second signal ends the process.
-    ///
-    /// # Errors
-    /// As [`Self::wait`].
-    pub fn wait_for(self, signals: EndSignals) -> io::Result<()> {
-        self.0.wait(signals)
-    }
-}
-
-impl fmt::Debug for Mount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Mount").field(&self.mode()).finish()
-    }
+    pub resident: Option<ResidentFiles>,
 }
 
 /// Mounts content on an empty directory: an image as its tree, anything else as a single file. This process serves it,
-/// until [`Mount`] is dropped.
+/// until [`Mounted`] is dropped.
 ///
 /// ```no_run
 /// use verimount::{Content, OpenOptions};
@@ -139,7 +39,7 @@ impl fmt::Debug for Mount {
 ///
 /// # let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
 /// let content = Content::open("app.img", &OpenOptions::new().digest(digest.parse()?))?;
-/// let mount = mount(&content, "mnt", &MountOptions::new())?;
+/// let mount = mount(&content, "mnt", &MountOptions::default())?;
 /// print!("{}", std::fs::read_to_string("mnt/README.md")?);
 /// drop(mount);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -156,7 +56,7 @@ pub fn mount(
     content: &Content,
     directory: impl AsRef<Path>,
     options: &MountOptions,
-) -> Result<Mount, Error> {
+) -> Result<Mounted, Error> {
     let content = content.clone().read_ahead();
     let tree = if options.as_file {
         None
@@ -200,7 +100,7 @@ pub fn mount(
     if let (Some(resident), true) = (resident, ahead) {
         resident.load_ahead();
     }
-    Ok(Mount(mounted))
+    Ok(mounted)
 }
 
 impl MountOptions {

@@ -17,6 +17,7 @@ pub use check::{CheckOptions, Checked, check};
 pub use files::{Access, Device, OpenFiles, VolumeFiles};
 pub use format::{NewVolume, format};
 pub use grow::{GrowBy, GrowOptions, Grown, grow};
+pub use verimount_content::Watcher;
 
 pub use verimount_integrity::{
     Algorithm, BadBlock, BadRange, BadReason, BlockSize, CommitTimer, DiskSize,

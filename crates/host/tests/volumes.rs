@@ -9,14 +9,17 @@ use std::{
 
 use verimount::ErrorKind;
 use verimount_host::volume::{
-    BadRange, CheckOptions, Checked, GrowBy, GrowOptions, Integrity, Mode, NewVolume, OpenOptions,
-    SECTOR, VolumeFiles, check, format, grow, open,
+    BadRange, CheckOptions, Checked, GrowBy, GrowOptions, Mode, NewVolume, OpenOptions, SECTOR,
+    VolumeFiles, Watcher, check, format, grow, open,
 };
 
 /// A new volume of 16 MiB in a folder.
 fn formatted(folder: &Path) -> VolumeFiles {
     let files = VolumeFiles::from(&*folder.join("volume"));
-    let new = NewVolume::default().file_size(NonZeroU64::new(16 << 20));
+    let new = NewVolume {
+        file_size: NonZeroU64::new(16 << 20),
+        ..NewVolume::default()
+    };
     format(&files, &new).unwrap();
     files
 }
@@ -33,7 +36,10 @@ fn a_volume_is_made_used_and_grown() {
     assert_eq!(second.unwrap_err().kind(), ErrorKind::Busy);
     volume.close().unwrap();
 
-    let to = |size| GrowOptions::new(Integrity::default()).by(GrowBy::File(size));
+    let to = |size| GrowOptions {
+        by: GrowBy::File(size),
+        ..GrowOptions::default()
+    };
     let grown = grow(&files, &to(32 << 20)).unwrap();
     assert!(grown.old < grown.new);
     let smaller = grow(&files, &to(1 << 20));
@@ -84,10 +90,16 @@ fn bad_sectors_are_found_and_accepted() {
     assert!(sectors.contains(&(8192 / SECTOR)));
     assert!(fs::read(path).unwrap() == bytes);
 
-    let options = options.accept_unverified(vec![sectors]);
+    let options = CheckOptions {
+        accept_unverified: vec![sectors],
+        ..options
+    };
     assert_eq!(checked(&files, &options).1, []);
     assert_eq!(checked(&files, &CheckOptions::default()).1, []);
-    let options = options.watch(|_| ControlFlow::Break(()));
+    let options = CheckOptions {
+        watcher: Watcher::new(|_| ControlFlow::Break(())),
+        ..options
+    };
     let cancelled = check(&files, &options, &mut |_| {});
     assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Cancelled);
 }

@@ -1,7 +1,6 @@
 mod open_files;
 mod operations;
 mod policy_file;
-mod values;
 
 use std::{
     io,
@@ -11,7 +10,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use rustix::io::Errno;
+use rustix::{
+    fs::{FileType, Mode},
+    io::Errno,
+};
 use verimount_bridge::{
     self as bridge, Bridge, BridgeStatus, BridgedFile, Mirror, OpenFile, Passthrough, Register,
     Serving, policy::Policy,
@@ -22,11 +24,8 @@ use verimount_fuse::{
 };
 use verimount_mount::Mountable;
 
+use self::open_files::{OpenFiles, OpenFor};
 pub use self::policy_file::PolicyFile;
-use self::{
-    open_files::{OpenFiles, OpenFor},
-    values::{fuse_attr, inner},
-};
 use crate::{
     CachePolicy, Kind, Served, Status,
     handles::Handles,
@@ -162,9 +161,9 @@ impl BridgeFs {
         };
         let (opens, relayed) = (&bridge.opens, &bridge.relayed);
         let requests = [
-            ("open", opens.passthrough + opens.relay),
-            ("read", relayed.reads),
-            ("write", relayed.writes),
+            ("open", opens.passthrough.get() + opens.relay.get()),
+            ("read", relayed.reads.get()),
+            ("write", relayed.writes.get()),
         ];
         Status {
             version: Status::VERSION,
@@ -181,14 +180,15 @@ impl BridgeFs {
         self.bridge.mirror()
     }
 
-    fn attr(&self, found: &bridge::Attr) -> (Attr, Duration) {
-        (fuse_attr(found), self.attr_lifetime(found))
+    fn attr(&self, found: Attr) -> (Attr, Duration) {
+        (found, self.attr_lifetime(&found))
     }
 
     /// How long the kernel may cache attributes. Those of a file with set-ID bits are not cached: a write
     /// clears these bits in the source, which the kernel does not notice.
-    fn attr_lifetime(&self, found: &bridge::Attr) -> Duration {
-        if found.has_set_id() {
+    fn attr_lifetime(&self, found: &Attr) -> Duration {
+        let set_id = Mode::from_raw_mode(found.mode).intersects(Mode::SUID | Mode::SGID);
+        if set_id && found.file_type() == FileType::RegularFile {
             Duration::ZERO
         } else {
             self.options.cache.lifetime()
@@ -198,10 +198,10 @@ impl BridgeFs {
     fn entry(&self, found: bridge::Entry) -> Entry {
         Entry {
             node: Some(Node {
-                id: NodeId(found.node.0),
+                id: found.node,
                 generation: self.generation,
             }),
-            attr: fuse_attr(&found.attr),
+            attr: found.attr,
             entry_valid: self.options.cache.lifetime(),
             attr_valid: self.attr_lifetime(&found.attr),
         }
@@ -283,7 +283,7 @@ impl BridgeFs {
         position: u64,
         list: impl FnOnce(&bridge::OpenDirectory) -> Result<Option<u64>, Errno>,
     ) -> Result<(), Errno> {
-        let directory = self.listings.take(self.mirror(), inner(node), position)?;
+        let directory = self.listings.take(self.mirror(), node, position)?;
         if let Some(next) = list(&directory)? {
             self.listings.keep(directory, next);
         }

@@ -5,7 +5,7 @@ mod values;
 
 use std::{cell::LazyCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 
-use rustix::io::Errno;
+use rustix::{fs::OFlags, io::Errno};
 use verimount_fuse::{
     Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, EntryName, FileSystem,
     Generation, Handle, Names, Node, NodeId, Opened, Read, Seek, SessionOptions, StatFs,
@@ -211,7 +211,7 @@ impl FileSystem for ImageFs {
         target.map_err(|error| error.errno())
     }
 
-    fn open(&self, _: Caller, node: NodeId, _: u32) -> Result<Opened, Errno> {
+    fn open(&self, _: Caller, node: NodeId, _: OFlags) -> Result<Opened, Errno> {
         match &self.resident {
             Some(resident) => resident.open(file(node)?),
             // After this the kernel sends no more OPENs, and keeps pages cached.

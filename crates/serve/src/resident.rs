@@ -400,24 +400,17 @@ impl Resident {
 
     /// The statistics.
     pub(crate) fn status(&self) -> ResidentStatus {
-        let Counters {
-            loading,
-            loads,
-            evictions,
-            failures,
-            unfit,
-            ..
-        } = &self.counters;
+        let counters = &self.counters;
         ResidentStatus {
             files: self.kept.lock().len() as u64,
             bytes: self.memory.limit().saturating_sub(self.memory.free()),
             limit: self.memory.limit(),
-            loading: loading.load(Relaxed),
+            loading: counters.loading.load(Relaxed),
             loading_bytes: self.loaders.left(),
-            loads: loads.load(Relaxed),
-            evictions: evictions.load(Relaxed),
-            failures: failures.load(Relaxed),
-            unfit: unfit.load(Relaxed),
+            loads: counters.loads.load(Relaxed),
+            evictions: counters.evictions.load(Relaxed),
+            failures: counters.failures.load(Relaxed),
+            unfit: counters.unfit.load(Relaxed),
         }
     }
 }

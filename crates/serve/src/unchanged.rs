@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use quick_cache::sync::Cache;
-use verimount_bridge::{Attr, NodeId, Timestamp};
+use verimount_fuse::{Attr, NodeId, Time};
 
 /// How many files are remembered. All others count as changed.
 const MAX_FILES: usize = 1 << 16;
@@ -27,16 +27,16 @@ struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     size: u64,
-    modified: Timestamp,
-    changed: Timestamp,
+    mtime: Time,
+    ctime: Time,
 }
 
 impl Stamp {
     pub(crate) fn new(attr: &Attr) -> Self {
         Self {
             size: attr.size,
-            modified: attr.modified,
-            changed: attr.changed,
+            mtime: attr.mtime,
+            ctime: attr.ctime,
         }
     }
 }
@@ -77,7 +77,7 @@ impl LastSeen {
         if self.0.get(&node) == Some(settled) {
             return Pages::Keep;
         }
-        if is_within_tick(stamp.changed, asked) || can_change_unnoticed() {
+        if is_within_tick(stamp.ctime, asked) || can_change_unnoticed() {
             self.forget(node);
             return Pages::Drop;
         }
@@ -101,7 +101,7 @@ impl LastSeen {
 }
 
 /// Whether a change at `now` could get the same `time`.
-fn is_within_tick(time: Timestamp, now: SystemTime) -> bool {
+fn is_within_tick(time: Time, now: SystemTime) -> bool {
     let Ok(now) = now.duration_since(SystemTime::UNIX_EPOCH) else {
         return true;
     };
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     const NODE: NodeId = NodeId(7);
-    const CHANGED: Timestamp = Timestamp {
+    const CHANGED: Time = Time {
         seconds: 1_000_000,
         nanoseconds: 999_999_999,
     };
@@ -127,8 +127,8 @@ mod tests {
     fn looks(size: u64) -> Stamp {
         Stamp {
             size,
-            modified: CHANGED,
-            changed: CHANGED,
+            mtime: CHANGED,
+            ctime: CHANGED,
         }
     }
 
@@ -183,12 +183,12 @@ mod tests {
     #[test]
     fn whole_seconds_count_as_a_coarse_clock() {
         let seen = LastSeen::default();
-        let changed = Timestamp {
+        let changed = Time {
             nanoseconds: 0,
             ..CHANGED
         };
         let look = Stamp {
-            changed,
+            ctime: changed,
             ..looks(1)
         };
         // `after` counts from `CHANGED`, which is almost a second later than `changed`.

@@ -1,13 +1,12 @@
 use std::{ffi::OsStr, time::Duration};
 
 use rustix::{
-    fs::{FallocateFlags, FileType},
-    io::Errno,
+    fs::{FallocateFlags, FileType, OFlags},
+    io::{Errno, ReadWriteFlags},
 };
 use verimount_fuse::{
-    Answering, Attr, Caller, Capabilities, Durability, Entry, EntryName, FileSystem, Generation,
-    Handle, Name, Names, Node, NodeId, OpenFlags, Opened, Read, SessionOptions, SetAttr, StatFs,
-    Time, Write,
+    Answering, Attr, Caller, Capabilities, Entry, EntryName, FileSystem, Generation, Handle, Name,
+    Names, Node, NodeId, OpenFlags, Opened, Read, SessionOptions, SetAttr, StatFs, Time, Write,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -149,6 +148,7 @@ impl FileSystem for VolumeFs {
         _: Caller,
         node: NodeId,
         changes: &SetAttr,
+        _: Option<Handle>,
     ) -> Result<(Attr, Duration), Errno> {
         if changes.mode.or(changes.uid).or(changes.gid).is_some() {
             return Err(Errno::PERM);
@@ -162,7 +162,7 @@ impl FileSystem for VolumeFs {
         Ok((self.attr(node), FOREVER))
     }
 
-    fn open(&self, _: Caller, _: NodeId, _: u32) -> Result<Opened, Errno> {
+    fn open(&self, _: Caller, _: NodeId, _: OFlags) -> Result<Opened, Errno> {
         Ok(Opened {
             handle: Handle(0),
             flags: OPEN_FLAGS,
@@ -178,7 +178,10 @@ impl FileSystem for VolumeFs {
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
         // The size is constant, so the kernel's offset is right for an appending write, too.
         let written = self.disk.write(data, write.offset)?;
-        if write.durability != Durability::None {
+        if write
+            .flags
+            .intersects(ReadWriteFlags::DSYNC | ReadWriteFlags::SYNC)
+        {
             self.disk.flush()?;
         }
         Ok(written as u32)
@@ -194,9 +197,8 @@ impl FileSystem for VolumeFs {
         _: Handle,
         offset: u64,
         len: u64,
-        mode: u32,
+        mode: FallocateFlags,
     ) -> Result<(), Errno> {
-        let mode = FallocateFlags::from_bits_retain(mode);
         self.disk.allocate(mode, offset, len)
     }
 

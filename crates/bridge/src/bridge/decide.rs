@@ -101,7 +101,7 @@ impl<R: Register> Bridge<R> {
 
     /// Counts and logs a denial. Returns the error of the operation.
     pub(super) fn deny(&self, policy: &Policy, attempt: &Attempt<'_>, by: DecidedBy<'_>) -> Errno {
-        self.counters.denied.add(1);
+        self.counters.opens.denied.add(1);
         if policy.logs_denials() {
             let Caller { uid, gid, pid } = attempt.caller;
             let path = attempt.path.unwrap_or(Path::new("?"));
@@ -114,7 +114,7 @@ impl<R: Register> Bridge<R> {
     }
 
     fn audit(&self, rule: &RuleName, facts: &dyn Facts) {
-        self.counters.audits.add(1);
+        self.counters.opens.audited.add(1);
         let Caller { uid, gid, pid } = facts.caller();
         let (path, access) = (facts.path().unwrap_or(Path::new("?")), facts.access());
         tracing::info!(%rule, path = %printable(path), %access, uid, gid, pid, "audited an open");

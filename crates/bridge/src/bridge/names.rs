@@ -25,8 +25,8 @@ use rustix::{
 
 use super::{Bridge, decide::Attempt};
 use crate::{
-    Caller, DeviceNumber, Entry, NewFile, NodeId, Register,
-    open_facts::{NewFacts, OpenFacts},
+    Caller, Entry, NewFile, NodeId, Register,
+    open_facts::OpenFacts,
     policy::{Access, Kind, Move, Policy},
 };
 
@@ -45,7 +45,7 @@ impl<R: Register> Bridge<R> {
         name: &OsStr,
         new: NewFile,
         file_type: FileType,
-        device: DeviceNumber,
+        rdev: u32,
     ) -> Result<Entry, Errno> {
         let is_special = [
             FileType::Fifo,
@@ -55,10 +55,10 @@ impl<R: Register> Bridge<R> {
         ]
         .contains(&file_type);
         if !is_special {
-            let facts = NewFacts::new(&self.mirror, parent, name, new.caller);
+            let facts = OpenFacts::creating(&self.mirror, parent, name, new.caller);
             self.decide("make", &facts)?;
         }
-        self.mirror.mknod(parent, name, new, file_type, device)
+        self.mirror.mknod(parent, name, new, file_type, rdev)
     }
 
     /// As [`Mirror::link`](crate::Mirror::link). For a regular file, the policy must deny the same
@@ -167,7 +167,7 @@ impl<R: Register> Bridge<R> {
             FileType::RegularFile => {
                 let moved = moved(Kind::File);
                 self.keeps_denials(policy, "rename", caller, moved)?;
-                if attr.links > 1 {
+                if attr.nlink > 1 {
                     // Its other names still allow as much as before.
                     self.keeps_denials(policy, "rename", caller, moved.back())?;
                 }

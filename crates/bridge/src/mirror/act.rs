@@ -3,7 +3,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 
 use super::Mirror;
-use crate::{Attr, Caller, Rights, node::FileId, rights::Involved};
+use crate::{Attr, Caller, Rights, credentials::Owner, node::FileId, rights::Involved};
 
 /// What an operation changes.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ impl Mirror {
     }
 
     fn involved(&self, changed: Changed<'_>) -> Result<Involved, Errno> {
-        let owner = |file: &OwnedFd| Ok(self.source.examine_open(file)?.1.owner());
+        let owner = |file: &OwnedFd| Ok(Owner::from(&self.source.examine_open(file)?.1));
         Ok(match changed {
             Changed::Own(file) | Changed::File(file) => Involved {
                 changed: Some(owner(file)?),
@@ -95,7 +95,7 @@ impl Mirror {
                 directories: vec![owner(directory)?],
             },
             Changed::Entries(directories, file) => Involved {
-                changed: Some(file()?.1.owner()),
+                changed: Some(Owner::from(&file()?.1)),
                 directories: directories
                     .iter()
                     .map(|directory| owner(directory))

@@ -10,70 +10,10 @@ use rustix::{
 
 use super::{Mirror, act::Changed};
 use crate::{
-    Attr, Caller, NodeId, Rights, Timestamp,
+    Attr, Caller, NodeId, Rights, SetAttr, SetTime,
     file::OpenFile,
     reopen::{PathTo, reopen},
 };
-
-/// Changes of a file's attributes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Changes {
-    /// New permission bits, set-id bits and sticky bit.
-    pub mode: Option<u32>,
-    /// A new owner.
-    pub uid: Option<u32>,
-    /// A new group.
-    pub gid: Option<u32>,
-    /// A new length in bytes.
-    pub size: Option<u64>,
-    /// A new time of last access.
-    pub accessed: Option<NewTime>,
-    /// A new time of last modification.
-    pub modified: Option<NewTime>,
-}
-
-impl Changes {
-    /// Whether an owner may do this whatever their groups and capabilities are, with the same effect.
-    fn are_for_any_owner(&self) -> bool {
-        let is_now = |time: Option<NewTime>| time == Some(NewTime::Now);
-        let keeps_rest = Self {
-            mode: None,
-            accessed: None,
-            modified: None,
-            ..*self
-        } == Self::default();
-        let is_any = *self != Self::default();
-        is_any
-            && keeps_rest
-            && !self.mode.is_some_and(has_set_group_id)
-            && !is_now(self.accessed)
-            && !is_now(self.modified)
-    }
-
-    /// Whether this is nothing but a `chown`.
-    fn are_of_owner(&self) -> bool {
-        let rest = Self {
-            uid: None,
-            gid: None,
-            ..*self
-        };
-        rest == Self::default() && *self != rest
-    }
-
-    /// Whether a file keeps its owner and group.
-    fn keep_owner(&self, attr: &Attr) -> bool {
-        self.uid.is_none_or(|uid| uid == attr.uid) && self.gid.is_none_or(|gid| gid == attr.gid)
-    }
-}
-
-/// A time to be set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NewTime {
-    /// The file system's current time.
-    Now,
-    /// This time.
-    At(Timestamp),
-}
 
 /// Operations on attributes.
 impl Mirror {
@@ -103,12 +43,12 @@ impl Mirror {
     /// root requests it, it clears set-id bits.
     ///
     /// # Errors
-    /// Any; the first of the [`Changes`] may then have been done.
+    /// Any; the first of the changes may then have been done.
     pub fn setattr(
         &self,
         caller: Caller,
         node: NodeId,
-        changes: &Changes,
+        changes: &SetAttr,
         open: Option<&OpenFile>,
     ) -> Result<Attr, Errno> {
         let file = self.descriptor(node)?;
@@ -117,10 +57,10 @@ impl Mirror {
         let keeps_owner = || {
             let (_, attr) = self.source.examine_open(&file)?;
             let is_owner = attr.uid == caller.uid;
-            Ok(is_owner && changes.keep_owner(&attr) && !has_set_group_id(attr.mode))
+            Ok(is_owner && keep_owner(changes, &attr) && !has_set_group_id(attr.mode))
         };
         let is_for_any_owner =
-            changes.are_for_any_owner() || changes.are_of_owner() && keeps_owner()?;
+            are_for_any_owner(changes) || are_of_owner(changes) && keeps_owner()?;
         if is_for_any_owner {
             self.act_as_owner(caller, Changed::Own(&file), change)?;
         } else {
@@ -132,13 +72,13 @@ impl Mirror {
     fn change(
         &self,
         file: &OwnedFd,
-        changes: &Changes,
+        changes: &SetAttr,
         open: Option<&OpenFile>,
     ) -> Result<(), Errno> {
         // A change of owner clears set-id bits, so it precedes a change of mode.
         if changes.uid.is_some() || changes.gid.is_some() {
             set_owner(file, changes)?;
-        } else if *changes == Changes::default() {
+        } else if *changes == SetAttr::default() {
             self.confirm_owner(file)?;
         }
         if let Some(mode) = changes.mode {
@@ -151,10 +91,10 @@ impl Mirror {
                 None => ftruncate(reopen(file, OFlags::WRONLY)?, size)?,
             }
         }
-        if changes.accessed.is_some() || changes.modified.is_some() {
+        if changes.atime.is_some() || changes.mtime.is_some() {
             let times = Timestamps {
-                last_access: timespec(changes.accessed),
-                last_modification: timespec(changes.modified),
+                last_access: timespec(changes.atime),
+                last_modification: timespec(changes.mtime),
             };
             utimensat(file, c"", &times, AtFlags::EMPTY_PATH)?;
         }
@@ -166,7 +106,7 @@ impl Mirror {
     /// The kernel sends the same request before anybody writes to such a file, without checking
     /// whether the caller may `chown` it. So for other callers this does nothing: the write will.
     fn confirm_owner(&self, file: &OwnedFd) -> Result<(), Errno> {
-        match set_owner(file, &Changes::default()) {
+        match set_owner(file, &SetAttr::default()) {
             Err(Errno::PERM) if matches!(self.rights, Rights::Callers { .. }) => Ok(()),
             other => other,
         }
@@ -181,21 +121,51 @@ impl Mirror {
     }
 }
 
+/// Whether an owner may do this whatever their groups and capabilities are, with the same effect.
+fn are_for_any_owner(changes: &SetAttr) -> bool {
+    let rest = SetAttr {
+        mode: None,
+        atime: None,
+        mtime: None,
+        ..*changes
+    };
+    let is_any = *changes != SetAttr::default();
+    is_any
+        && rest == SetAttr::default()
+        && !changes.mode.is_some_and(has_set_group_id)
+        && ![changes.atime, changes.mtime].contains(&Some(SetTime::Now))
+}
+
+/// Whether this is nothing but a `chown`.
+fn are_of_owner(changes: &SetAttr) -> bool {
+    let rest = SetAttr {
+        uid: None,
+        gid: None,
+        ..*changes
+    };
+    rest == SetAttr::default() && *changes != rest
+}
+
+/// Whether a file keeps its owner and group.
+fn keep_owner(changes: &SetAttr, attr: &Attr) -> bool {
+    changes.uid.is_none_or(|uid| uid == attr.uid) && changes.gid.is_none_or(|gid| gid == attr.gid)
+}
+
 fn has_set_group_id(mode: u32) -> bool {
     Mode::from_raw_mode(mode).contains(Mode::SGID)
 }
 
-fn set_owner(file: &OwnedFd, changes: &Changes) -> Result<(), Errno> {
+fn set_owner(file: &OwnedFd, changes: &SetAttr) -> Result<(), Errno> {
     let uid = changes.uid.map(Uid::from_raw);
     let gid = changes.gid.map(Gid::from_raw);
     chownat(file, c"", uid, gid, AtFlags::EMPTY_PATH)
 }
 
-fn timespec(time: Option<NewTime>) -> Timespec {
+fn timespec(time: Option<SetTime>) -> Timespec {
     let (tv_sec, tv_nsec) = match time {
         None => (0, UTIME_OMIT),
-        Some(NewTime::Now) => (0, UTIME_NOW),
-        Some(NewTime::At(time)) => (time.seconds, time.nanoseconds.into()),
+        Some(SetTime::Now) => (0, UTIME_NOW),
+        Some(SetTime::At(time)) => (time.seconds, time.nanoseconds.into()),
     };
     Timespec { tv_sec, tv_nsec }
 }

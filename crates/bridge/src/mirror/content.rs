@@ -1,7 +1,10 @@
 use std::{os::fd::OwnedFd, sync::OnceLock};
 
 use rustix::{
-    fs::{FallocateFlags, OFlags, SeekFrom, copy_file_range, fallocate, fdatasync, fsync, seek},
+    fs::{
+        AtFlags, FallocateFlags, OFlags, SeekFrom, StatxAttributes, StatxFlags, copy_file_range,
+        fallocate, fdatasync, fsync, seek, statx,
+    },
     io::Errno,
 };
 
@@ -11,7 +14,7 @@ use super::Mirror;
 use crate::{
     NodeId,
     errno::errno,
-    file::{OpenFile, passed_on, wants_writing},
+    file::{Content, OpenFile, passed_on, wants_writing},
     reopen::reopen_content,
 };
 
@@ -43,7 +46,12 @@ impl Mirror {
         } else {
             OnceLock::new()
         };
-        Ok(OpenFile::held(node, flags, path, open, opened))
+        Ok(OpenFile {
+            node,
+            flags,
+            content: Content::Held { path, open },
+            _opened: opened,
+        })
     }
 
     /// A new descriptor of a file for reading or writing, with these flags.
@@ -59,7 +67,7 @@ impl Mirror {
     /// `EOPNOTSUPP` if the file system does not support this; `EACCES` for another user's file, unless
     /// root asks; and any other.
     pub fn can_change_unnoticed(&self, file: &OpenFile) -> Result<bool, Errno> {
-        if !self.source.file_system().tells_of_mappings() {
+        if !self.source.file_system.tells_of_mappings() {
             return Err(Errno::OPNOTSUPP);
         }
         if file.is_writable() {
@@ -73,8 +81,9 @@ impl Mirror {
     /// # Errors
     /// Any.
     pub(crate) fn is_append_only(&self, file: &OpenFile) -> Result<bool, Errno> {
-        let (_, attr) = self.source.examine_open(file.backing_fd().0)?;
-        Ok(attr.append_only)
+        let (file, flags) = (file.backing_fd().0, AtFlags::EMPTY_PATH);
+        let found = statx(file, c"", flags, StatxFlags::empty())?;
+        Ok(found.stx_attributes.contains(StatxAttributes::APPEND))
     }
 
     fn for_opening(&self, flags: OFlags) -> Result<(), Errno> {

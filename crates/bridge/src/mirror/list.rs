@@ -5,10 +5,12 @@ use rustix::{
     io::Errno,
 };
 
-use super::Mirror;
+use verimount_fuse as fuse;
+
+use super::{Entry, Mirror};
 use crate::{
     NodeId,
-    directory::{Listed, OpenDirectory, RawEntry},
+    directory::{OpenDirectory, RawEntry},
     name::Name,
     reopen::reopen,
 };
@@ -25,8 +27,8 @@ impl Mirror {
         Ok(OpenDirectory::new(node, directory))
     }
 
-    /// Passes the names in a directory to `add`, until it returns false for one, with which the
-    /// next call must begin. `position` is 0 for the first name, or a [`Listed::next`]. With entries, each name but
+    /// Passes the names in a directory to `add`, each with its entry if that is wanted and there is one, until it returns false for one, with which the
+    /// next call must begin. `position` is 0 for the first name, or a [`next`](fuse::Name::next). With entries, each name but
     /// `.` and `..` counts as a lookup.
     ///
     /// If `add` is not called, the listing is complete.
@@ -38,17 +40,17 @@ impl Mirror {
         directory: &OpenDirectory,
         position: u64,
         with_entries: bool,
-        add: &mut dyn FnMut(Listed<'_>) -> bool,
+        add: &mut dyn FnMut(fuse::Name<'_>, Option<Entry>) -> bool,
     ) -> Result<(), Errno> {
         directory.list(position, &mut |raw| {
             let entry = with_entries.then(|| self.entry(directory, raw)).flatten();
-            let is_added = add(Listed {
+            let name = fuse::Name {
                 name: raw.name(),
-                inode: entry.map_or(raw.inode, |entry| entry.attr.inode),
-                file_type: raw.file_type,
+                ino: entry.map_or(raw.inode, |entry| entry.attr.ino),
+                mode: raw.file_type.as_raw_mode(),
                 next: raw.next,
-                entry,
-            });
+            };
+            let is_added = add(name, entry);
             if let Some(entry) = entry
                 && !is_added
             {
@@ -60,7 +62,7 @@ impl Mirror {
 
     /// The entry of a listed name; `None` for `.` and `..`, for a removed name, and for one that
     /// cannot be looked up: a later lookup reports the error.
-    fn entry(&self, directory: &OpenDirectory, raw: &RawEntry) -> Option<super::Entry> {
+    fn entry(&self, directory: &OpenDirectory, raw: &RawEntry) -> Option<Entry> {
         let name = Name::new(raw.name()).ok()?;
         let found = self.source.examine(directory.fd().as_fd(), name).ok()?;
         self.remember(found, directory.node(), name).ok()

@@ -8,25 +8,15 @@ use rustix::{
     io::Errno,
 };
 
+use verimount_fuse::device_parts;
+
 use super::{Entry, Mirror, act::Changed};
 use crate::{
-    Caller, DeviceNumber, NodeId,
+    Caller, NewFile, NodeId,
     file::{OpenFile, passed_on},
     name::Name,
     table::Location,
 };
-
-/// The creator and the mode of a new file.
-#[derive(Debug, Clone, Copy)]
-pub struct NewFile {
-    /// The creator, who will own it.
-    pub caller: Caller,
-    /// Permission bits, set-id bits and sticky bit.
-    pub mode: u32,
-    /// The caller's umask, which clears these bits unless the directory has a default access
-    /// control list. 0 if it was applied already.
-    pub umask: u32,
-}
 
 /// Operations that create files.
 impl Mirror {
@@ -90,7 +80,7 @@ impl Mirror {
         })
     }
 
-    /// Creates a regular file, device, named pipe or socket. `device` is used only for a device.
+    /// Creates a regular file, device, named pipe or socket. `rdev` is used only for a device.
     ///
     /// # Errors
     /// Any.
@@ -100,9 +90,10 @@ impl Mirror {
         name: &OsStr,
         new: NewFile,
         file_type: FileType,
-        device: DeviceNumber,
+        rdev: u32,
     ) -> Result<Entry, Errno> {
-        let device = makedev(device.major, device.minor);
+        let (major, minor) = device_parts(rdev);
+        let device = makedev(major, minor);
         self.make_at(parent, name, |directory, name| {
             self.make(new, directory, |mode| {
                 mknodat(directory, name, file_type, mode, device)

@@ -106,7 +106,7 @@ impl Mirror {
     ) -> Result<PathBuf, Errno> {
         let descriptor = self.descriptor(node)?;
         let (_, attr) = self.source.examine_open(&descriptor)?;
-        if attr.links == 0 && last.name().is_err() {
+        if attr.nlink == 0 && last.name().is_err() {
             // It never had a name.
             return Ok(self.directory_path(last.parent)?.join(""));
         }

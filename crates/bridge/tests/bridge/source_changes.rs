@@ -10,7 +10,7 @@ use rustix::{
     fs::{FileType, OFlags, RenameFlags},
     io::Errno,
 };
-use verimount_bridge::{Changes, DeviceNumber, NewFile, NodeId, Passthrough};
+use verimount_bridge::{NewFile, NodeId, Passthrough, SetAttr};
 
 use crate::support::{Bench, CALLER};
 
@@ -57,9 +57,9 @@ impl Bench {
     }
 
     fn truncate(&self, node: NodeId) -> Result<(), Errno> {
-        let changes = Changes {
+        let changes = SetAttr {
             size: Some(0),
-            ..Changes::default()
+            ..SetAttr::default()
         };
         self.bridge.setattr(node, CALLER, &changes, None).map(drop)
     }
@@ -70,7 +70,7 @@ impl Bench {
     }
 
     fn make(&self, parent: NodeId, name: &str) -> Result<(), Errno> {
-        let (kind, device) = (FileType::RegularFile, DeviceNumber { major: 0, minor: 0 });
+        let (kind, device) = (FileType::RegularFile, 0);
         self.bridge
             .mknod(parent, name.as_ref(), NEW, kind, device)
             .map(drop)

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::{
-    fs::{OFlags, RenameFlags},
+    fs::{FileType, OFlags, RenameFlags},
     io::Errno,
 };
 use verimount_bridge::NodeId;
@@ -20,9 +20,9 @@ fn hard_links_share_a_node() {
         .link(ROOT, a.node, NodeId::ROOT, "b".as_ref())
         .unwrap();
     assert_eq!(a.node, b.node);
-    assert_eq!(b.attr.links, 2);
+    assert_eq!(b.attr.nlink, 2);
     assert_eq!(bench.find("b").unwrap().node, a.node);
-    assert_eq!(bench.find("a").unwrap().attr.inode, b.attr.inode);
+    assert_eq!(bench.find("a").unwrap().attr.ino, b.attr.ino);
     assert_eq!(bench.mirror.remembered(), 1);
 }
 
@@ -87,7 +87,8 @@ fn renamed_files_keep_their_node() {
         bench.mirror.file_paths(file).unwrap()[0].to_str(),
         Some("dir")
     );
-    assert!(bench.mirror.getattr(directory.node).unwrap().is_directory());
+    let attr = bench.mirror.getattr(directory.node).unwrap();
+    assert_eq!(attr.file_type(), FileType::Directory);
     assert_eq!(bench.mirror.getattr(file).unwrap().size, 7);
 }
 
@@ -103,7 +104,7 @@ fn open_files_need_no_name() {
     bench.mirror.unlink(ROOT, NodeId::ROOT, name).unwrap();
     rustix::io::pwrite(file.fd().unwrap(), b"abc", 0).unwrap();
     let attr = bench.mirror.getattr(entry.node).unwrap();
-    assert_eq!((attr.size, attr.links), (3, 0));
+    assert_eq!((attr.size, attr.nlink), (3, 0));
     let again = bench.mirror.open_file(entry.node, OFlags::RDONLY).unwrap();
     drop(file);
     let mut content = [0; 4];
@@ -113,7 +114,7 @@ fn open_files_need_no_name() {
     );
     drop(again);
     // A program that has looked it up before may still open it.
-    assert_eq!(bench.mirror.getattr(entry.node).unwrap().links, 0);
+    assert_eq!(bench.mirror.getattr(entry.node).unwrap().nlink, 0);
     assert!(bench.mirror.forget(entry.node, 1));
     assert_eq!(bench.mirror.getattr(entry.node), Err(Errno::STALE));
 }

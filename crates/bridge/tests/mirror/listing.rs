@@ -3,14 +3,14 @@
 use std::{collections::BTreeSet, ffi::OsStr, fs, os::unix::fs::MetadataExt};
 
 use rustix::fs::FileType;
-use verimount_bridge::{Listed, NodeId, OpenDirectory};
+use verimount_bridge::{Entry, Name, NodeId, OpenDirectory};
 
 use crate::support::{Bench, ROOT};
 
 /// Lists at most `room` names from a position on; also returns the position that it reached.
 fn list(bench: &Bench, directory: &OpenDirectory, from: u64, room: usize) -> (Vec<String>, u64) {
     let (mut names, mut next) = (Vec::new(), from);
-    let mut add = |listed: Listed<'_>| {
+    let mut add = |listed: Name<'_>, _: Option<Entry>| {
         if names.len() == room {
             return false;
         }
@@ -74,14 +74,15 @@ fn a_listing_with_attributes_counts_lookups() {
     fs::create_dir(bench.source().join("folder")).unwrap();
     let directory = bench.mirror.open_directory(NodeId::ROOT).unwrap();
     let mut nodes = Vec::new();
-    let mut add = |listed: Listed<'_>| {
+    let mut add = |listed: Name<'_>, entry: Option<Entry>| {
         let is_dot = [".", ".."].map(OsStr::new).contains(&listed.name);
-        assert_eq!(listed.entry.is_none(), is_dot);
-        if let Some(entry) = listed.entry {
+        assert_eq!(entry.is_none(), is_dot);
+        if let Some(entry) = entry {
             let found = fs::metadata(bench.source().join(listed.name)).unwrap();
-            assert_eq!(entry.attr.inode, found.ino());
+            assert_eq!(entry.attr.ino, found.ino());
             assert_eq!(entry.attr.size, found.size());
-            assert!([entry.attr.file_type(), FileType::Unknown].contains(&listed.file_type));
+            let file_type = FileType::from_raw_mode(listed.mode);
+            assert!([entry.attr.file_type(), FileType::Unknown].contains(&file_type));
             nodes.push(entry.node);
         }
         true
@@ -95,7 +96,7 @@ fn a_listing_with_attributes_counts_lookups() {
     // What there was no room for does not count.
     bench
         .mirror
-        .list(&directory, 0, true, &mut |_| false)
+        .list(&directory, 0, true, &mut |_, _| false)
         .unwrap();
     assert_eq!(bench.mirror.remembered(), 0);
 }

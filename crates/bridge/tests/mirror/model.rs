@@ -24,8 +24,7 @@ use rustix::{
     thread::CapabilitySet,
 };
 use verimount_bridge::{
-    Attr, Caller, Changes, DeviceNumber, Entry, Listed, Mirror, NewTime, NodeId, OpenFile,
-    Timestamp,
+    Attr, Caller, Entry, Mirror, Name, NodeId, OpenFile, SetAttr, SetTime, Time,
 };
 use verimount_testkit::{cases, random_cases, several, weighted};
 
@@ -252,7 +251,7 @@ impl Mirrored<'_> {
         self.mirror.open_file(node, flags)
     }
 
-    fn change(&mut self, at: Place, changes: Changes) -> Result<(), Errno> {
+    fn change(&mut self, at: Place, changes: SetAttr) -> Result<(), Errno> {
         let node = self.node(at)?;
         let attr = self.mirror.setattr(self.caller, node, &changes, None)?;
         assert_eq!(self.mirror.getattr(node), Ok(attr));
@@ -274,7 +273,7 @@ impl Mirrored<'_> {
                 self.count(made);
             }
             Operation::Fifo(at, mode) => {
-                let (parent, device) = (self.parent(at)?, DeviceNumber { major: 0, minor: 0 });
+                let (parent, device) = (self.parent(at)?, 0);
                 let new = new_file(mode);
                 let made = mirror.mknod(parent, at.1.as_ref(), new, FileType::Fifo, device)?;
                 self.count(made);
@@ -310,9 +309,9 @@ impl Mirrored<'_> {
             }
             Operation::Truncate(at, size) => {
                 let size = Some(size.into());
-                let changes = Changes {
+                let changes = SetAttr {
                     size,
-                    ..Changes::default()
+                    ..SetAttr::default()
                 };
                 // The kernel knows what can be truncated, and does not ask for anything else.
                 drop(self.open(at)?);
@@ -327,21 +326,21 @@ impl Mirrored<'_> {
                 let mode = Some(mode);
                 self.change(
                     at,
-                    Changes {
+                    SetAttr {
                         mode,
-                        ..Changes::default()
+                        ..SetAttr::default()
                     },
                 )?;
             }
             Operation::Touch(at, seconds) => {
-                let time = Some(NewTime::At(Timestamp {
+                let time = Some(SetTime::At(Time {
                     seconds,
                     nanoseconds: 5,
                 }));
-                let changes = Changes {
-                    accessed: time,
-                    modified: time,
-                    ..Changes::default()
+                let changes = SetAttr {
+                    atime: time,
+                    mtime: time,
+                    ..SetAttr::default()
                 };
                 self.change(at, changes)?;
             }
@@ -372,8 +371,8 @@ impl Mirrored<'_> {
     fn compare(&mut self, node: NodeId, path: &Path) {
         let directory = self.mirror.open_directory(node).unwrap();
         let mut entries = Vec::new();
-        let mut add = |listed: Listed<'_>| {
-            if let Some(entry) = listed.entry {
+        let mut add = |listed: Name<'_>, entry: Option<Entry>| {
+            if let Some(entry) = entry {
                 entries.push((listed.name.to_owned(), entry));
             }
             true
@@ -388,7 +387,7 @@ impl Mirrored<'_> {
         }
         for (name, entry) in entries {
             let path = path.join(name);
-            if entry.attr.is_directory() {
+            if entry.attr.file_type() == FileType::Directory {
                 self.compare(entry.node, &path);
             } else if entry.attr.file_type() == FileType::RegularFile {
                 let file = self.mirror.open_file(entry.node, OFlags::RDONLY).unwrap();
@@ -403,16 +402,16 @@ impl Mirrored<'_> {
 /// Asserts that attributes equal the system's.
 fn assert_is(attr: &Attr, path: &Path) {
     let found = fs::symlink_metadata(path).unwrap();
-    assert_eq!(attr.inode, found.ino());
+    assert_eq!(attr.ino, found.ino());
     assert_eq!(attr.mode, found.mode());
-    assert_eq!(u64::from(attr.links), found.nlink());
+    assert_eq!(u64::from(attr.nlink), found.nlink());
     assert_eq!((attr.uid, attr.gid), (found.uid(), found.gid()));
     assert_eq!(attr.size, found.size());
     assert_eq!(attr.blocks, found.blocks());
-    assert_eq!(u64::from(attr.block_size), found.blksize());
+    assert_eq!(u64::from(attr.blksize), found.blksize());
     for (time, seconds, nanoseconds) in [
-        (attr.modified, found.mtime(), found.mtime_nsec()),
-        (attr.changed, found.ctime(), found.ctime_nsec()),
+        (attr.mtime, found.mtime(), found.mtime_nsec()),
+        (attr.ctime, found.ctime(), found.ctime_nsec()),
     ] {
         assert_eq!(
             (time.seconds, i64::from(time.nanoseconds)),

@@ -6,7 +6,7 @@ use rustix::{
     io::Errno,
     mount::{MountFlags, UnmountFlags, mount, unmount},
 };
-use verimount_bridge::{Listed, Mirror, MirrorOptions, NodeId};
+use verimount_bridge::{Entry, Mirror, MirrorOptions, Name, NodeId};
 
 use crate::support::{Bench, as_ordinary_user, is_root};
 
@@ -64,8 +64,8 @@ fn other_users_get_exdev() {
         // It is listed, as a name without attributes.
         let directory = mirror.open_directory(NodeId::ROOT).unwrap();
         let mut names = Vec::new();
-        let mut add = |listed: Listed<'_>| {
-            assert!(listed.entry.is_none());
+        let mut add = |listed: Name<'_>, entry: Option<Entry>| {
+            assert!(entry.is_none());
             names.push(listed.name.to_owned());
             true
         };

@@ -6,7 +6,7 @@ use rustix::{
     fs::{FallocateFlags, FileType, OFlags, RenameFlags, XattrFlags},
     io::Errno,
 };
-use verimount_bridge::{Changes, DeviceNumber, MirrorOptions, NodeId};
+use verimount_bridge::{MirrorOptions, NodeId, SetAttr};
 
 use crate::support::{Bench, ROOT, as_ordinary_user, new_file};
 
@@ -24,11 +24,11 @@ fn check() {
     let (root, new) = (NodeId::ROOT, new_file(0o700));
     let node = bench.find("file").unwrap().node;
     let (file, name) = ("file".as_ref(), "new".as_ref());
-    let device = DeviceNumber { major: 0, minor: 0 };
+    let device = 0;
     let open = mirror.open_file(node, OFlags::RDONLY).unwrap();
-    let size = Changes {
+    let size = SetAttr {
         size: Some(0),
-        ..Changes::default()
+        ..SetAttr::default()
     };
     let refused = [
         mirror.create(root, name, new, OFlags::RDONLY).err(),

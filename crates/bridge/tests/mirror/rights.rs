@@ -11,7 +11,7 @@ use rustix::{
     io::Errno,
     thread::{CapabilitySet, capabilities},
 };
-use verimount_bridge::{Caller, Changes, DeviceNumber, NewFile, NodeId};
+use verimount_bridge::{Caller, NewFile, NodeId, SetAttr};
 use verimount_testkit::skip;
 
 use crate::support::{Bench, Process, ROOT, is_root, new_file, set_mode};
@@ -37,7 +37,7 @@ fn new_files_belong_to_the_caller() {
     }
     let bench = Bench::new();
     let (root, new) = (NodeId::ROOT, new_of_somebody(0o640));
-    let none = DeviceNumber { major: 0, minor: 0 };
+    let none = 0;
     let mirror = &bench.mirror;
     let (fifo, file) = (FileType::Fifo, OFlags::RDWR);
     let made = [
@@ -120,9 +120,9 @@ fn set_id_bits_stay_where_they_are_set_and_go_when_written_to() {
     if is_root() {
         chown(bench.source().join("file"), Some(4321), Some(8765)).unwrap();
     }
-    let changes = Changes {
+    let changes = SetAttr {
         mode: Some(0o6755),
-        ..Changes::default()
+        ..SetAttr::default()
     };
     let attr = bench
         .mirror
@@ -137,9 +137,9 @@ fn set_id_bits_stay_where_they_are_set_and_go_when_written_to() {
         .mirror
         .setattr(ROOT, entry.node, &changes, None)
         .unwrap();
-    let truncate = Changes {
+    let truncate = SetAttr {
         size: Some(0),
-        ..Changes::default()
+        ..SetAttr::default()
     };
     let attr = bench
         .mirror
@@ -165,7 +165,7 @@ fn chown_by_the_owner_clears_set_id_bits() {
         set_mode(&path, mode);
         let given = bench
             .mirror
-            .setattr(caller, node, &Changes::default(), None);
+            .setattr(caller, node, &SetAttr::default(), None);
         given.map(|attr| attr.mode & 0o7777)
     };
     assert_eq!(given(SOMEBODY, 0o6755), Ok(0o755));

@@ -11,7 +11,7 @@ use rustix::{
     io::Errno,
     thread::CapabilitySet,
 };
-use verimount_bridge::{Caller, Changes, NewFile, NewTime, NodeId, Timestamp};
+use verimount_bridge::{Caller, NewFile, NodeId, SetAttr, SetTime, Time};
 
 use crate::support::{Bench, Process, is_root, set_mode};
 
@@ -38,31 +38,31 @@ fn user() -> Process {
 }
 
 /// All changes of attributes that only an owner may make.
-fn owners_changes() -> [Changes; 5] {
-    let time = NewTime::At(Timestamp {
+fn owners_changes() -> [SetAttr; 5] {
+    let time = SetTime::At(Time {
         seconds: 1,
         nanoseconds: 0,
     });
-    let none = Changes::default();
+    let none = SetAttr::default();
     [
-        Changes {
+        SetAttr {
             mode: Some(0o4755),
             ..none
         },
-        Changes {
+        SetAttr {
             uid: Some(USER),
             ..none
         },
-        Changes {
+        SetAttr {
             gid: Some(GROUP),
             ..none
         },
-        Changes {
-            accessed: Some(time),
+        SetAttr {
+            atime: Some(time),
             ..none
         },
-        Changes {
-            modified: Some(time),
+        SetAttr {
+            mtime: Some(time),
             ..none
         },
     ]
@@ -104,14 +104,14 @@ fn only_the_present_owner_changes_attributes() {
 fn only_who_may_write_changes_times_contents_and_user_attributes() {
     let Some(bench) = bench() else { return };
     let node = bench.find("file").unwrap().node;
-    let none = Changes::default();
-    let now = Some(NewTime::Now);
-    let touch = Changes {
-        accessed: now,
-        modified: now,
+    let none = SetAttr::default();
+    let now = Some(SetTime::Now);
+    let touch = SetAttr {
+        atime: now,
+        mtime: now,
         ..none
     };
-    let truncate = Changes {
+    let truncate = SetAttr {
         size: Some(0),
         ..none
     };
@@ -140,9 +140,9 @@ fn the_set_group_id_bit_is_for_members_of_the_present_group() {
     let path = bench.source().join("file");
     chown(&path, Some(USER), Some(OTHER)).unwrap();
     let node = bench.find("file").unwrap().node;
-    let changes = Changes {
+    let changes = SetAttr {
         mode: Some(0o2755),
-        ..Changes::default()
+        ..SetAttr::default()
     };
     let set = |caller| {
         let attr = bench.mirror.setattr(caller, node, &changes, None).unwrap();
@@ -162,10 +162,10 @@ fn a_chown_that_keeps_the_owner_clears_the_set_group_id_bit_except_for_members()
     let Some(bench) = bench() else { return };
     let path = bench.source().join("file");
     let node = bench.find("file").unwrap().node;
-    let keep = Changes {
+    let keep = SetAttr {
         uid: Some(USER),
         gid: Some(OTHER),
-        ..Changes::default()
+        ..SetAttr::default()
     };
     let set = |caller| bench.mirror.setattr(caller, node, &keep, None);
     assert_eq!(user().while_waiting(set).err(), Some(Errno::PERM));

@@ -6,7 +6,7 @@ use rustix::{
     fs::{FileType, OFlags, XattrFlags},
     io::Errno,
 };
-use verimount_bridge::{DeviceNumber, NodeId};
+use verimount_bridge::NodeId;
 
 use crate::support::{Bench, ROOT, is_root, new_file};
 
@@ -18,7 +18,8 @@ fn any_kind_of_file_can_have_them() {
     }
     let bench = Bench::new();
     let (root, new) = (NodeId::ROOT, new_file(0o600));
-    let device = DeviceNumber { major: 1, minor: 3 };
+    // That of `/dev/null`.
+    let device = 1 << 8 | 3;
     let mirror = &bench.mirror;
     let (fifo, character) = (FileType::Fifo, FileType::CharacterDevice);
     let (file, open) = mirror

@@ -2,7 +2,10 @@ use std::time::SystemTime;
 
 use verimount_host::mounts::Status;
 
-use super::{prometheus::Metrics, shown::Shown};
+use super::{
+    metrics::{METRICS, Metrics, columns},
+    text,
+};
 
 /// Statuses of every kind, as JSON, one a line, with a group for each kind. `@2` stands for 2 hours ago. Any process can
 /// serve a mount of this name and return any text, so some texts are hostile.
@@ -12,7 +15,7 @@ const STATUSES: &str = include_str!("tests/statuses.json");
 const TEXT: &str = include_str!("tests/text.txt");
 
 /// The metrics of each group.
-const METRICS: &str = include_str!("tests/metrics.txt");
+const SHOWN_METRICS: &str = include_str!("tests/metrics.txt");
 
 /// Moments as a status has them, by their names in the files.
 fn moments() -> [(String, String); 4] {
@@ -32,12 +35,12 @@ fn shown() -> (String, String) {
         let mut of_group = Metrics::default();
         for (number, status) in group.lines().enumerate() {
             let status: Status = serde_json::from_str(status).unwrap();
-            let shown = Shown::new(&status);
-            shown.print(&mut lines).unwrap();
+            text::print(&mut lines, &status).unwrap();
             lines.push(b'\n');
-            of_group.add(&shown.metrics, &format!("/mnt/{number}"));
+            let target = format!("/mnt/{number}");
+            of_group.add(&target, Some(&status)).unwrap();
         }
-        of_group.add(&Shown::silent("no answer").metrics, "/mnt/\"silent\"");
+        of_group.add("/mnt/\"silent\"", None).unwrap();
         of_group.print(&mut metrics).unwrap();
         metrics.push(b'\n');
     }
@@ -52,8 +55,23 @@ fn shown() -> (String, String) {
 fn every_kind_is_shown_as_text_and_as_metrics() {
     let (lines, metrics) = shown();
     assert_eq!(lines, TEXT);
-    assert_eq!(metrics, METRICS);
+    assert_eq!(metrics, SHOWN_METRICS);
     for line in lines.lines().chain(metrics.lines()) {
         assert!(!line.chars().any(char::is_control), "{line:?}");
     }
+}
+
+/// A field that no status has would be missed by nobody.
+#[test]
+fn every_metric_has_a_value() {
+    let (_, metrics) = shown();
+    for line in METRICS.lines() {
+        let name = line.split([' ', '{']).next().unwrap();
+        let label = line.split(' ').next().unwrap().split_once('=');
+        let label = label.map_or("", |(_, value)| value.trim_end_matches('}'));
+        let sample = format!("verimount_{name}{{target=");
+        let mut samples = metrics.lines().filter(|line| line.starts_with(&sample));
+        assert!(samples.any(|sample| sample.contains(label)), "{line}");
+    }
+    assert!(METRICS.lines().all(|line| columns(line).is_some()));
 }

@@ -15,7 +15,7 @@ use verimount::{Progress, Step};
 use verimount_host::{
     mounts::CheckEvent,
     one_line, printable,
-    volume::{self, BadRange, CheckOptions, SECTOR},
+    volume::{self, BadRange, CheckOptions, SECTOR, Watcher},
 };
 use verimount_sync::Mutex;
 
@@ -150,13 +150,15 @@ impl Check {
     fn check_alone(&self, interrupt: &Interrupt) -> Result<Report> {
         let report = Arc::new(Mutex::new(Report::new(self.devices.shown())));
         let (reached, bars) = (report.clone(), Bars::watch(interrupt));
-        let options = CheckOptions::new(self.integrity.integrity()?)
-            .allow_discards(self.allow_discards)
-            .accept_unverified(self.accept.clone())
-            .watch(move |progress| {
+        let options = CheckOptions {
+            integrity: self.integrity.integrity()?,
+            allow_discards: self.allow_discards,
+            accept_unverified: self.accept.clone(),
+            watcher: Watcher::new(move |progress| {
                 reached.lock().reach(&progress);
                 bars(progress)
-            });
+            }),
+        };
         let files = self.devices.files();
         let mut found = |bad: &BadRange| report.lock().hear(CheckEvent::from(bad));
         let checked = when_closed(|| volume::check(&files, &options, &mut found));

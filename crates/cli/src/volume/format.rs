@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use verimount_host::volume::{
     BlockSize, DiskSize, FormatOptions, Interleave, Mode, NewVolume, Padding, SECTOR, Superblock,
-    TagSize, format,
+    TagSize, Watcher, format,
 };
 
 use super::args::{DeviceArgs, IntegrityArgs, say_risk, when_closed};
@@ -68,11 +68,13 @@ impl Format {
         let interrupt = Interrupt::watch()?;
         let options = self.options()?;
         self.check_mode(&options)?;
-        let new = NewVolume::new(options.clone())
-            .file_size(self.size)
-            .preallocate(self.preallocate)
-            .replace(self.force)
-            .watch(Bars::watch(&interrupt));
+        let new = NewVolume {
+            format: options.clone(),
+            file_size: self.size,
+            preallocate: self.preallocate,
+            replace: self.force,
+            watcher: Watcher::new(Bars::watch(&interrupt)),
+        };
         let files = self.devices.files();
         let superblock = when_closed(|| format(&files, &new))?;
         drop(new);

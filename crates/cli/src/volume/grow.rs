@@ -2,7 +2,7 @@ use std::io::{Write, stdout};
 
 use anyhow::Result;
 use clap::Args;
-use verimount_host::volume::{DiskSize, GrowBy, GrowOptions, grow};
+use verimount_host::volume::{DiskSize, GrowBy, GrowOptions, Watcher, grow};
 
 use super::args::{DeviceArgs, IntegrityArgs, when_closed};
 use crate::{
@@ -40,8 +40,12 @@ impl Grow {
             (None, None) => GrowBy::Devices,
         };
         let files = self.devices.files();
-        let options = GrowOptions::new(integrity).by(by);
-        let options = options.watch(Bars::watch(&interrupt));
+        let watcher = Watcher::new(Bars::watch(&interrupt));
+        let options = GrowOptions {
+            integrity,
+            by,
+            watcher,
+        };
         let grown = when_closed(|| grow(&files, &options))?;
         drop(options);
         let (volume, old, new) = (self.devices.shown(), grown.old, grown.new);

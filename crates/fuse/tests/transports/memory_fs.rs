@@ -12,10 +12,13 @@ use std::{
     time::Duration,
 };
 
-use rustix::{fs::FileType, io::Errno};
+use rustix::{
+    fs::{FallocateFlags, FileType, OFlags, RenameFlags, XattrFlags},
+    io::{Errno, ReadWriteFlags},
+};
 use verimount_fuse::{
-    Attr, Caller, CreateMode, Durability, Entry, EntryName, FileSystem, Generation, Handle, Name,
-    Names, Node, NodeId, OpenFlags, Opened, Read, SetAttr, Write,
+    Attr, Caller, Entry, EntryName, FileSystem, Generation, Handle, Name, Names, NewFile, Node,
+    NodeId, OpenFlags, Opened, Read, SetAttr, Write,
 };
 
 /// Reading a file with this name panics.
@@ -45,8 +48,8 @@ pub(crate) const SLOW_DIRECTORY: &str = "slow directory";
 #[derive(Default)]
 pub(crate) struct MemoryFs {
     nodes: Mutex<Nodes>,
-    /// The durability that each write asked for.
-    pub(crate) durabilities: Mutex<Vec<Durability>>,
+    /// The flags of each write.
+    pub(crate) write_flags: Mutex<Vec<ReadWriteFlags>>,
     /// The number of open files.
     opens: AtomicUsize,
     slow: Mutex<Slow>,
@@ -250,6 +253,7 @@ impl FileSystem for MemoryFs {
         _: Caller,
         node: NodeId,
         changes: &SetAttr,
+        _: Option<Handle>,
     ) -> Result<(Attr, Duration), Errno> {
         let mut nodes = self.nodes();
         if let Some(size) = changes.size {
@@ -258,27 +262,21 @@ impl FileSystem for MemoryFs {
         Ok((nodes.attr(node)?, Duration::ZERO))
     }
 
-    fn mkdir(
-        &self,
-        _: Caller,
-        (parent, name): EntryName<'_>,
-        mode: CreateMode,
-    ) -> Result<Entry, Errno> {
+    fn mkdir(&self, (parent, name): EntryName<'_>, new: NewFile) -> Result<Entry, Errno> {
         let mut nodes = self.nodes();
-        let mode = FileType::Directory.as_raw_mode() | mode.mode;
+        let mode = FileType::Directory.as_raw_mode() | new.mode;
         let node = nodes.make(parent, name, mode)?;
         nodes.entry(node)
     }
 
     fn create(
         &self,
-        _: Caller,
         (parent, name): EntryName<'_>,
-        mode: CreateMode,
-        _: u32,
+        new: NewFile,
+        _: OFlags,
     ) -> Result<(Entry, Opened), Errno> {
         let mut nodes = self.nodes();
-        let node = nodes.make(parent, name, mode.mode)?;
+        let node = nodes.make(parent, name, new.mode)?;
         self.opens.fetch_add(1, SeqCst);
         Ok((nodes.entry(node)?, OPENED))
     }
@@ -311,7 +309,7 @@ impl FileSystem for MemoryFs {
         _: Caller,
         from: EntryName<'_>,
         to: EntryName<'_>,
-        _: u32,
+        _: RenameFlags,
     ) -> Result<(), Errno> {
         let mut nodes = self.nodes();
         let node = nodes.find(from.0, from.1)?;
@@ -320,7 +318,7 @@ impl FileSystem for MemoryFs {
         Ok(())
     }
 
-    fn open(&self, _: Caller, node: NodeId, _: u32) -> Result<Opened, Errno> {
+    fn open(&self, _: Caller, node: NodeId, _: OFlags) -> Result<Opened, Errno> {
         if self.is(node, SLOW_OPEN) {
             self.wait_slowly();
         }
@@ -358,7 +356,7 @@ impl FileSystem for MemoryFs {
         if self.is(node, SLOW_WRITE) {
             self.wait_slowly();
         }
-        self.durabilities.lock().unwrap().push(write.durability);
+        self.write_flags.lock().unwrap().push(write.flags);
         let mut nodes = self.nodes();
         let content = &mut nodes.get(node)?.content;
         let start = write.offset as usize;
@@ -379,7 +377,14 @@ impl FileSystem for MemoryFs {
         Ok(())
     }
 
-    fn fallocate(&self, node: NodeId, handle: Handle, _: u64, _: u64, _: u32) -> Result<(), Errno> {
+    fn fallocate(
+        &self,
+        node: NodeId,
+        handle: Handle,
+        _: u64,
+        _: u64,
+        _: FallocateFlags,
+    ) -> Result<(), Errno> {
         self.fsync(node, handle, false)
     }
 
@@ -411,7 +416,7 @@ impl FileSystem for MemoryFs {
         node: NodeId,
         name: &OsStr,
         value: &[u8],
-        _: u32,
+        _: XattrFlags,
     ) -> Result<(), Errno> {
         let mut nodes = self.nodes();
         let xattrs = &mut nodes.get(node)?.xattrs;

@@ -10,7 +10,6 @@ use rustix::{
     fs::{OFlags, XattrFlags, getxattr, getxattr_query, listxattr, removexattr, setxattr},
     io::{Errno, ReadWriteFlags, pwritev2},
 };
-use verimount_fuse::Durability;
 use verimount_testkit::{error_of, eventually};
 
 use crate::{
@@ -121,8 +120,7 @@ fn contents_of_all_sizes() {
 }
 
 #[test]
-fn writes_ask_for_durability() {
-    use Durability::{Data, DataAndAttributes, None};
+fn writes_have_the_flags_of_their_file_and_their_own() {
     // The older bit of `O_SYNC`; rustix has no correct constant for it.
     const O_DSYNC: OFlags = OFlags::from_bits_retain(0o10_000);
     const O_SYNC: OFlags = OFlags::SYNC;
@@ -134,15 +132,15 @@ fn writes_ask_for_durability() {
         fs::write(&path, "content").unwrap();
         for direct in [OFlags::empty(), OFlags::DIRECT] {
             for (open, write, expected) in [
-                (open, write, None),
-                (O_DSYNC, write, Data),
-                (O_SYNC, write, DataAndAttributes),
-                (open, RWF_DSYNC, Data),
-                (open, RWF_SYNC, DataAndAttributes),
-                (O_DSYNC, RWF_SYNC, DataAndAttributes),
-                (OFlags::APPEND, write, None),
+                (open, write, write),
+                (O_DSYNC, write, RWF_DSYNC),
+                (O_SYNC, write, RWF_SYNC),
+                (open, RWF_DSYNC, RWF_DSYNC),
+                (open, RWF_SYNC, RWF_SYNC),
+                (O_DSYNC, RWF_SYNC, RWF_SYNC),
+                (OFlags::APPEND, write, ReadWriteFlags::APPEND),
             ] {
-                mounted.fs.durabilities.lock().unwrap().clear();
+                mounted.fs.write_flags.lock().unwrap().clear();
                 let mut options = File::options();
                 let options = options
                     .write(true)
@@ -150,8 +148,8 @@ fn writes_ask_for_durability() {
                 let file = options.open(&path).unwrap();
                 let written = pwritev2(&file, &[IoSlice::new(b"C")], 0, write);
                 assert_eq!(written, Ok(1));
-                let durabilities = mounted.fs.durabilities.lock().unwrap();
-                assert_eq!(*durabilities, [expected], "{direct:?} {open:?} {write:?}");
+                let flags = mounted.fs.write_flags.lock().unwrap();
+                assert_eq!(*flags, [expected], "{direct:?} {open:?} {write:?}");
             }
         }
     });

@@ -23,32 +23,27 @@ pub(super) fn examine(cache: Option<&Path>) -> Vec<Diagnosis> {
 }
 
 fn clock() -> Diagnosis {
-    const ABOUT: &str = "clock";
-    if SystemTime::now() < SystemTime::UNIX_EPOCH + BEFORE_RELEASE {
-        Diagnosis::limited(
-            ABOUT,
-            "it shows a time before the release of this program: certificates of servers seem not to be valid yet",
-            "timedatectl set-ntp true",
-        )
-    } else {
-        Diagnosis::good(ABOUT, "it shows a time after the release of this program")
-    }
+    let is_good = SystemTime::now() >= SystemTime::UNIX_EPOCH + BEFORE_RELEASE;
+    let wrong = (
+        "it shows a time before the release of this program: certificates of servers seem not to be valid yet",
+        "timedatectl set-ntp true",
+    );
+    let good = "it shows a time after the release of this program";
+    Diagnosis::judged("clock", is_good, good, wrong)
 }
 
 /// The free space where content of URLs is kept, or will be.
 fn space(cache: &Path) -> Option<Diagnosis> {
-    const ABOUT: &str = "cache";
     let there = cache.ancestors().find(|folder| folder.exists())?;
     let found = statvfs(there).ok()?;
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let text = format!("{}: {} MiB free", printable(cache), free >> 20);
-    Some(if free < LEAST_SPACE {
-        Diagnosis::limited(
-            ABOUT,
-            text,
-            "verimount cache clear; or --cache DIR on another disk",
-        )
-    } else {
-        Diagnosis::good(ABOUT, text)
-    })
+    let cure = "verimount cache clear; or --cache DIR on another disk";
+    let little = (text.clone(), cure);
+    Some(Diagnosis::judged(
+        "cache",
+        free >= LEAST_SPACE,
+        text,
+        little,
+    ))
 }

@@ -65,15 +65,11 @@ fn helper() -> Diagnosis {
     let shown = printable(&program).to_string();
     let is_root =
         fs::metadata(&program).is_ok_and(|file| file.uid() == 0 && file.mode() & 0o4000 != 0);
-    if is_root {
-        Diagnosis::good(ABOUT, shown)
-    } else {
-        Diagnosis::limited(
-            ABOUT,
-            format!("{shown} does not run as root: it mounts for nobody else"),
-            format!("chown root {shown} && chmod u+s {shown}"),
-        )
-    }
+    let other = (
+        format!("{shown} does not run as root: it mounts for nobody else"),
+        format!("chown root {shown} && chmod u+s {shown}"),
+    );
+    Diagnosis::judged(ABOUT, is_root, shown, other)
 }
 
 /// Where `fusermount3` looks for the mounts that a user may unmount. Minimal systems and containers may lack it.
@@ -90,20 +86,15 @@ fn mount_table() -> Option<Diagnosis> {
 }
 
 fn allow_other() -> Diagnosis {
-    const ABOUT: &str = "--allow-other";
     let settings = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
-    if settings
-        .lines()
-        .any(|line| line.trim() == "user_allow_other")
-    {
-        Diagnosis::good(ABOUT, "allowed to ordinary users")
-    } else {
-        Diagnosis::limited(
-            ABOUT,
-            "only root may let other users into a mount",
-            "as root: echo user_allow_other >> /etc/fuse.conf",
-        )
-    }
+    let mut settings = settings.lines().map(str::trim);
+    let is_allowed = settings.any(|line| line == "user_allow_other");
+    let refused = (
+        "only root may let other users into a mount",
+        "as root: echo user_allow_other >> /etc/fuse.conf",
+    );
+    let allowed = "allowed to ordinary users";
+    Diagnosis::judged("--allow-other", is_allowed, allowed, refused)
 }
 
 fn read_ahead() -> Diagnosis {
@@ -115,38 +106,26 @@ fn read_ahead() -> Diagnosis {
 }
 
 fn passthrough() -> Diagnosis {
-    const ABOUT: &str = "passthrough";
-    if since(PASSTHROUGH) {
-        Diagnosis::good(
-            ABOUT,
-            "bridges can pass files through, and images can keep files resident",
-        )
-    } else {
-        Diagnosis::limited(
-            ABOUT,
-            format!(
-                "Linux {}: bridges relay all reads and writes, and no files are kept resident",
-                release()
-            ),
-            format!("Linux {}.{} or later", PASSTHROUGH.0, PASSTHROUGH.1),
-        )
-    }
+    let relayed = format!(
+        "Linux {}: bridges relay all reads and writes, and no files are kept resident",
+        release()
+    );
+    let cure = format!("Linux {}.{} or later", PASSTHROUGH.0, PASSTHROUGH.1);
+    let good = "bridges can pass files through, and images can keep files resident";
+    let can = since(PASSTHROUGH);
+    Diagnosis::judged("passthrough", can, good, (relayed, cure))
 }
 
 /// Those of resident files, if the kernel has any.
 fn huge_pages() -> Option<Diagnosis> {
-    const ABOUT: &str = "huge pages";
     const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     let setting = fs::read_to_string(SWITCH).ok()?;
-    Some(if setting.contains("[deny]") {
-        Diagnosis::limited(
-            ABOUT,
-            "denied to files in memory: resident files are mapped more slowly",
-            format!("echo never > {SWITCH}, which leaves it to each mount"),
-        )
-    } else {
-        Diagnosis::good(ABOUT, "resident files have them")
-    })
+    let denied = (
+        "denied to files in memory: resident files are mapped more slowly",
+        format!("echo never > {SWITCH}, which leaves it to each mount"),
+    );
+    let (is_good, good) = (!setting.contains("[deny]"), "resident files have them");
+    Some(Diagnosis::judged("huge pages", is_good, good, denied))
 }
 
 /// Whether requests of bridges arrive by `io_uring`.

@@ -28,23 +28,19 @@ pub(super) fn examine() -> Vec<Diagnosis> {
 }
 
 fn hashing() -> Option<Diagnosis> {
-    const ABOUT: &str = "SHA-256";
     let features = fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut features = features.split_whitespace();
-    Some(if features.any(|feature| SHA256.contains(&feature)) {
-        Diagnosis::good(ABOUT, "the processor has instructions for it")
-    } else {
-        Diagnosis::limited(
-            ABOUT,
-            "the processor has no instructions for it: verifying takes several times as long",
-            "a processor with SHA extensions; in a virtual machine, the host's processor model",
-        )
-    })
+    let is_fast = features.any(|feature| SHA256.contains(&feature));
+    let slow = (
+        "the processor has no instructions for it: verifying takes several times as long",
+        "a processor with SHA extensions; in a virtual machine, the host's processor model",
+    );
+    let fast = "the processor has instructions for it";
+    Some(Diagnosis::judged("SHA-256", is_fast, fast, slow))
 }
 
 /// In virtual machines only.
 fn idle_processors() -> Option<Diagnosis> {
-    const ABOUT: &str = "idle processors";
     let setting = fs::read_to_string(HALT_POLL_SETTING).ok()?;
     let is_guest = fs::read_to_string("/proc/cpuinfo")
         .ok()?
@@ -53,47 +49,34 @@ fn idle_processors() -> Option<Diagnosis> {
     if !is_guest {
         return None;
     }
-    Some(if waits >= HALT_POLL {
-        Diagnosis::good(ABOUT, "they wait for work before they halt")
-    } else {
-        Diagnosis::limited(
-            ABOUT,
-            "a virtual machine: an idle processor halts at once, and each request waits until the host wakes it",
-            format!("echo {HALT_POLL} > {HALT_POLL_SETTING}; or the option --awake"),
-        )
-    })
+    let halts = (
+        "a virtual machine: an idle processor halts at once, and each request waits until the host wakes it",
+        format!("echo {HALT_POLL} > {HALT_POLL_SETTING}; or the option --awake"),
+    );
+    let (is_good, good) = (waits >= HALT_POLL, "they wait for work before they halt");
+    Some(Diagnosis::judged("idle processors", is_good, good, halts))
 }
 
 /// The limit of this process's control group or of one above it.
 fn memory() -> Diagnosis {
     const ABOUT: &str = "memory";
-    match memory_limit() {
-        Some(limit) if limit < LEAST_MEMORY => Diagnosis::limited(
-            ABOUT,
-            format!("this control group may use {} MiB", limit >> 20),
-            format!(
-                "MemoryMax= of the service, or --memory of the container: {} MiB or more",
-                LEAST_MEMORY >> 20
-            ),
-        ),
-        Some(limit) => Diagnosis::good(
-            ABOUT,
-            format!("this control group may use {} MiB", limit >> 20),
-        ),
-        None => Diagnosis::good(ABOUT, "no limit"),
-    }
+    let Some(limit) = memory_limit() else {
+        return Diagnosis::good(ABOUT, "no limit");
+    };
+    let text = format!("this control group may use {} MiB", limit >> 20);
+    let cure = format!(
+        "MemoryMax= of the service, or --memory of the container: {} MiB or more",
+        LEAST_MEMORY >> 20
+    );
+    let little = (text.clone(), cure);
+    Diagnosis::judged(ABOUT, limit >= LEAST_MEMORY, text, little)
 }
 
 fn open_files() -> Diagnosis {
-    const ABOUT: &str = "open files";
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    if limit < LEAST_FILES {
-        Diagnosis::limited(
-            ABOUT,
-            format!("a process may have {limit}"),
-            format!("ulimit -n {LEAST_FILES}, or LimitNOFILE= of the service"),
-        )
-    } else {
-        Diagnosis::good(ABOUT, "enough")
-    }
+    let few = (
+        format!("a process may have {limit}"),
+        format!("ulimit -n {LEAST_FILES}, or LimitNOFILE= of the service"),
+    );
+    Diagnosis::judged("open files", limit >= LEAST_FILES, "enough", few)
 }

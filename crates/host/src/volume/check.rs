@@ -1,7 +1,7 @@
 use std::{io, ops::Range};
 
 use verimount::{Error, Step};
-use verimount_content::{Watch, Watcher, step, watched};
+use verimount_content::{Watch, Watcher, step};
 use verimount_integrity::{
     BadRange, Error as VolumeError, Integrity, Mode, OpenOptions, SECTOR, Superblock, Volume,
 };
@@ -12,37 +12,16 @@ use crate::fault::{ContentFault, Fault};
 
 /// How a volume is checked.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct CheckOptions {
-    integrity: Integrity,
-    allow_discards: bool,
-    accept: Vec<Range<u64>>,
-    watcher: Watcher,
-}
-
-impl CheckOptions {
-    /// With the algorithms and keys of the volume.
-    pub fn new(integrity: Integrity) -> Self {
-        Self {
-            integrity,
-            ..Self::default()
-        }
-    }
-
+    /// The algorithms and keys of the volume.
+    pub integrity: Integrity,
     /// Whether discarded blocks are good.
-    pub fn allow_discards(mut self, allow_discards: bool) -> Self {
-        self.allow_discards = allow_discards;
-        self
-    }
-
+    pub allow_discards: bool,
     /// Sectors whose data is accepted first, good or bad: their tags are set to match.
-    pub fn accept_unverified(mut self, sectors: Vec<Range<u64>>) -> Self {
-        self.accept = sectors;
-        self
-    }
+    pub accept_unverified: Vec<Range<u64>>,
+    /// Who watches the check.
+    pub watcher: Watcher,
 }
-
-watched!(CheckOptions);
 
 /// What [`check`] found besides bad ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +64,7 @@ fn open(files: &VolumeFiles, options: &CheckOptions) -> Result<Volume, Error> {
     let devices = files.open(Access::ReadOnly)?;
     let superblock = Superblock::read(&devices.each()[0])
         .map_err(|error| Fault::volume(&files.volume, error))?;
-    let must_write = !options.accept.is_empty();
+    let must_write = !options.accept_unverified.is_empty();
     let is_incomplete =
         superblock.has_dirty_bitmap() || superblock.recalculation_sector().is_some();
     if !must_write && !is_incomplete {
@@ -139,7 +118,7 @@ fn check_open(
         Mode::ReadOnly => 0,
         _ => recalculate(volume, watch)?,
     };
-    for sectors in &options.accept {
+    for sectors in &options.accept_unverified {
         volume.accept_unverified(sectors.clone())?;
     }
     let checked = Checked {

@@ -10,7 +10,7 @@ use rustix::{
     io::Errno,
 };
 use verimount::{Error, Step};
-use verimount_content::{Watcher, step, watched};
+use verimount_content::{Watcher, step};
 use verimount_integrity::{FormatOptions, Superblock, format as format_devices};
 use verimount_source::{OutputFile, ReadAt};
 
@@ -23,44 +23,18 @@ const LOOKED_AT: u64 = 1 << 20;
 
 /// How a volume is formatted.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct NewVolume {
-    format: FormatOptions,
-    file_size: Option<NonZeroU64>,
-    preallocate: bool,
-    replace: bool,
-    watcher: Watcher,
-}
-
-impl NewVolume {
-    /// A volume in this format. Whether the devices are zero is found out.
-    pub fn new(format: FormatOptions) -> Self {
-        Self {
-            format,
-            ..Self::default()
-        }
-    }
-
+    /// The format. Whether the devices are zero is found out.
+    pub format: FormatOptions,
     /// The size of a new sparse file to create, in bytes.
-    pub fn file_size(mut self, bytes: impl Into<Option<NonZeroU64>>) -> Self {
-        self.file_size = bytes.into();
-        self
-    }
-
+    pub file_size: Option<NonZeroU64>,
     /// Whether all space of the new file is reserved now, so that no write fails later for lack of it.
-    pub fn preallocate(mut self, preallocate: bool) -> Self {
-        self.preallocate = preallocate;
-        self
-    }
-
+    pub preallocate: bool,
     /// Whether devices are formatted that are not empty.
-    pub fn replace(mut self, replace: bool) -> Self {
-        self.replace = replace;
-        self
-    }
+    pub replace: bool,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
-
-watched!(NewVolume);
 
 /// Formats files or block devices as a volume whose blocks are all zero.
 ///

@@ -1,7 +1,7 @@
 use std::{fs::File, io};
 
 use verimount::{Error, Step};
-use verimount_content::{Watcher, step, watched};
+use verimount_content::{Watcher, step};
 use verimount_integrity::{
     DiskSize, Integrity, Mode, OpenOptions, SECTOR, Superblock, Volume, grow as grow_volume,
 };
@@ -25,30 +25,14 @@ pub enum GrowBy {
 
 /// How a volume is grown.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct GrowOptions {
-    integrity: Integrity,
-    by: GrowBy,
-    watcher: Watcher,
-}
-
-impl GrowOptions {
-    /// As far as its devices allow, with the algorithms and keys of the volume.
-    pub fn new(integrity: Integrity) -> Self {
-        Self {
-            integrity,
-            ..Self::default()
-        }
-    }
-
+    /// The algorithms and keys of the volume.
+    pub integrity: Integrity,
     /// How far it grows.
-    pub fn by(mut self, by: GrowBy) -> Self {
-        self.by = by;
-        self
-    }
+    pub by: GrowBy,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
-
-watched!(GrowOptions);
 
 /// The size of a disk before and after, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

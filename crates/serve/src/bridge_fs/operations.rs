@@ -4,18 +4,15 @@ use rustix::{
     fs::{FallocateFlags, FileType, OFlags, RenameFlags, SeekFrom, XattrFlags},
     io::Errno,
 };
-use verimount_bridge::{DeviceNumber, Listed};
+use verimount_bridge as bridge;
 use verimount_fuse::{
-    Attr, Caller, CopyRange, CreateMode, Entry, EntryName, FileSystem, Handle, Names, NodeId,
-    Opened, Read, Seek, SetAttr, StatFs, Statx, Write, device_parts,
+    Attr, Caller, CopyRange, Entry, EntryName, FileSystem, Handle, Name, Names, NewFile, NodeId,
+    Opened, Read, Seek, SetAttr, StatFs, Write,
 };
 use verimount_mount::STATUS_XATTR;
 use verimount_sys::IOC_MOUNT_STATUS;
 
-use super::{
-    BridgeFs,
-    values::{inner, inner_caller, inner_changes, name, new_file, time, write_flags},
-};
+use super::BridgeFs;
 use crate::limits::{MAX_COPY, MAX_REQUEST};
 
 /// The longest value of an extended attribute, in bytes: the kernel's limit.
@@ -28,7 +25,7 @@ impl FileSystem for BridgeFs {
     type Scratch = Vec<u8>;
 
     fn lookup(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<Entry, Errno> {
-        match self.mirror().lookup(inner(parent), name) {
+        match self.mirror().lookup(parent, name) {
             Ok(found) => Ok(self.entry(found)),
             Err(Errno::NOENT) => Ok(self.no_entry()),
             Err(error) => Err(error),
@@ -36,18 +33,15 @@ impl FileSystem for BridgeFs {
     }
 
     fn forget(&self, node: NodeId, count: u64) {
-        self.bridge.forget(inner(node), count);
+        self.bridge.forget(node, count);
     }
 
     fn getattr(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
-        Ok(self.attr(&self.mirror().getattr(inner(node))?))
+        Ok(self.attr(self.mirror().getattr(node)?))
     }
 
-    fn statx(&self, node: NodeId) -> Result<(Statx, Duration), Errno> {
-        let found = self.mirror().getattr(inner(node))?;
-        let (attr, lifetime) = self.attr(&found);
-        let btime = found.born.map(time);
-        Ok((Statx { attr, btime }, lifetime))
+    fn statx(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
+        self.getattr(node)
     }
 
     fn setattr(
@@ -55,20 +49,15 @@ impl FileSystem for BridgeFs {
         caller: Caller,
         node: NodeId,
         changes: &SetAttr,
+        open: Option<Handle>,
     ) -> Result<(Attr, Duration), Errno> {
-        let open = changes.handle.map(|handle| self.files.get(handle));
-        let open = open.transpose()?;
-        let found = self.bridge.setattr(
-            inner(node),
-            inner_caller(caller),
-            &inner_changes(changes),
-            open.as_ref().map(|open| &open.file),
-        )?;
-        Ok(self.attr(&found))
+        let open = open.map(|handle| self.files.get(handle)).transpose()?;
+        let open = open.as_ref().map(|open| &open.file);
+        Ok(self.attr(self.bridge.setattr(node, caller, changes, open)?))
     }
 
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Errno> {
-        *scratch = self.mirror().readlink(inner(node))?.into_encoded_bytes();
+        *scratch = self.mirror().readlink(node)?.into_encoded_bytes();
         Ok(scratch)
     }
 
@@ -78,50 +67,31 @@ impl FileSystem for BridgeFs {
         (parent, name): EntryName<'_>,
         target: &OsStr,
     ) -> Result<Entry, Errno> {
-        let made = self
-            .mirror()
-            .symlink(inner(parent), name, target, inner_caller(caller))?;
+        let made = self.mirror().symlink(parent, name, target, caller)?;
         Ok(self.entry(made))
     }
 
     fn mknod(
         &self,
-        caller: Caller,
         (parent, name): EntryName<'_>,
-        mode: CreateMode,
+        new: NewFile,
         rdev: u32,
     ) -> Result<Entry, Errno> {
-        let (major, minor) = device_parts(rdev);
-        let made = self.bridge.mknod(
-            inner(parent),
-            name,
-            new_file(caller, mode),
-            FileType::from_raw_mode(mode.mode),
-            DeviceNumber { major, minor },
-        )?;
+        let file_type = FileType::from_raw_mode(new.mode);
+        let made = self.bridge.mknod(parent, name, new, file_type, rdev)?;
         Ok(self.entry(made))
     }
 
-    fn mkdir(
-        &self,
-        caller: Caller,
-        (parent, name): EntryName<'_>,
-        mode: CreateMode,
-    ) -> Result<Entry, Errno> {
-        let made = self
-            .mirror()
-            .mkdir(inner(parent), name, new_file(caller, mode))?;
-        Ok(self.entry(made))
+    fn mkdir(&self, (parent, name): EntryName<'_>, new: NewFile) -> Result<Entry, Errno> {
+        Ok(self.entry(self.mirror().mkdir(parent, name, new)?))
     }
 
     fn unlink(&self, caller: Caller, (parent, name): EntryName<'_>) -> Result<(), Errno> {
-        self.bridge
-            .unlink(inner_caller(caller), inner(parent), name)
+        self.bridge.unlink(caller, parent, name)
     }
 
     fn rmdir(&self, caller: Caller, (parent, name): EntryName<'_>) -> Result<(), Errno> {
-        let caller = inner_caller(caller);
-        self.mirror().rmdir(caller, inner(parent), name)
+        self.mirror().rmdir(caller, parent, name)
     }
 
     fn rename(
@@ -129,14 +99,9 @@ impl FileSystem for BridgeFs {
         caller: Caller,
         from: EntryName<'_>,
         to: EntryName<'_>,
-        flags: u32,
+        flags: RenameFlags,
     ) -> Result<(), Errno> {
-        self.bridge.rename(
-            inner_caller(caller),
-            (inner(from.0), from.1),
-            (inner(to.0), to.1),
-            RenameFlags::from_bits_retain(flags),
-        )
+        self.bridge.rename(caller, from, to, flags)
     }
 
     fn link(
@@ -145,43 +110,34 @@ impl FileSystem for BridgeFs {
         node: NodeId,
         (parent, name): EntryName<'_>,
     ) -> Result<Entry, Errno> {
-        let (node, parent) = (inner(node), inner(parent));
-        let made = self.bridge.link(inner_caller(caller), node, parent, name)?;
-        Ok(self.entry(made))
+        Ok(self.entry(self.bridge.link(caller, node, parent, name)?))
     }
 
-    fn open(&self, caller: Caller, node: NodeId, flags: u32) -> Result<Opened, Errno> {
+    fn open(&self, caller: Caller, node: NodeId, flags: OFlags) -> Result<Opened, Errno> {
         let counted = self.open_files.open_for(caller.uid)?;
-        let flags = OFlags::from_bits_retain(flags);
-        let file = self.bridge.open(inner(node), inner_caller(caller), flags)?;
+        let file = self.bridge.open(node, caller, flags)?;
         Ok(self.opened(file, counted))
     }
 
     fn create(
         &self,
-        caller: Caller,
         (parent, name): EntryName<'_>,
-        mode: CreateMode,
-        flags: u32,
+        new: NewFile,
+        flags: OFlags,
     ) -> Result<(Entry, Opened), Errno> {
-        let counted = self.open_files.open_for(caller.uid)?;
-        let flags = OFlags::from_bits_retain(flags);
-        let new = new_file(caller, mode);
-        let (made, file) = self.bridge.create(inner(parent), name, new, flags)?;
+        let counted = self.open_files.open_for(new.caller.uid)?;
+        let (made, file) = self.bridge.create(parent, name, new, flags)?;
         Ok((self.entry(made), self.opened(file, counted)))
     }
 
     fn tmpfile(
         &self,
-        caller: Caller,
         parent: NodeId,
-        mode: CreateMode,
-        flags: u32,
+        new: NewFile,
+        flags: OFlags,
     ) -> Result<(Entry, Opened), Errno> {
-        let counted = self.open_files.open_for(caller.uid)?;
-        let flags = OFlags::from_bits_retain(flags);
-        let new = new_file(caller, mode);
-        let (made, file) = self.bridge.tmpfile(inner(parent), new, flags)?;
+        let counted = self.open_files.open_for(new.caller.uid)?;
+        let (made, file) = self.bridge.tmpfile(parent, new, flags)?;
         Ok((self.entry(made), self.opened(file, counted)))
     }
 
@@ -198,11 +154,10 @@ impl FileSystem for BridgeFs {
 
     fn write(&self, _: NodeId, write: Write, data: &[u8]) -> Result<u32, Errno> {
         let open = self.files.get(write.handle)?;
-        let flags = write_flags(&write);
         let written = if write.mapped {
-            open.file.write_mapped(data, write.offset, flags)?
+            open.file.write_mapped(data, write.offset, write.flags)?
         } else {
-            open.file.write(data, write.offset, flags)?
+            open.file.write(data, write.offset, write.flags)?
         };
         Ok(written as u32)
     }
@@ -229,10 +184,9 @@ impl FileSystem for BridgeFs {
         handle: Handle,
         offset: u64,
         len: u64,
-        mode: u32,
+        mode: FallocateFlags,
     ) -> Result<(), Errno> {
         let open = self.files.get(handle)?;
-        let mode = FallocateFlags::from_bits_retain(mode);
         self.mirror().fallocate(open.file.file(), mode, offset, len)
     }
 
@@ -259,13 +213,12 @@ impl FileSystem for BridgeFs {
         let with_entries = names.wants_entries();
         self.list(node, position, |directory| {
             let mut next = None;
-            let mut add = |listed: Listed<'_>| {
-                let is_added = names.add(name(&listed), || match listed.entry {
-                    Some(found) => self.entry(found),
-                    None => self.no_entry(),
+            let mut add = |name: Name<'_>, found: Option<bridge::Entry>| {
+                let is_added = names.add(name, || {
+                    found.map_or_else(|| self.no_entry(), |found| self.entry(found))
                 });
                 if is_added {
-                    next = Some(listed.next);
+                    next = Some(name.next);
                 }
                 is_added
             };
@@ -276,12 +229,12 @@ impl FileSystem for BridgeFs {
     }
 
     fn fsyncdir(&self, node: NodeId, data_only: bool) -> Result<(), Errno> {
-        let directory = self.mirror().open_directory(inner(node))?;
+        let directory = self.mirror().open_directory(node)?;
         self.mirror().fsync_directory(&directory, data_only)
     }
 
     fn statfs(&self, node: NodeId) -> Result<StatFs, Errno> {
-        let usage = self.mirror().statfs(inner(node))?;
+        let usage = self.mirror().statfs(node)?;
         Ok(StatFs {
             // FUSE has 32 bits for either size.
             block_size: usage.f_frsize as u32,
@@ -301,12 +254,10 @@ impl FileSystem for BridgeFs {
         node: NodeId,
         name: &OsStr,
         value: &[u8],
-        flags: u32,
+        flags: XattrFlags,
     ) -> Result<(), Errno> {
         self.has_xattrs()?;
-        let (caller, flags) = (inner_caller(caller), XattrFlags::from_bits_retain(flags));
-        self.mirror()
-            .setxattr(caller, inner(node), name, value, flags)
+        self.mirror().setxattr(caller, node, name, value, flags)
     }
 
     fn getxattr(&self, node: NodeId, name: &OsStr) -> Result<Vec<u8>, Errno> {
@@ -314,12 +265,12 @@ impl FileSystem for BridgeFs {
         if node == NodeId::ROOT && name == STATUS_XATTR {
             return self.status().to_json();
         }
-        with_room(|room| self.mirror().getxattr(inner(node), name, room))
+        with_room(|room| self.mirror().getxattr(node, name, room))
     }
 
     fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
         self.has_xattrs()?;
-        let names = with_room(|room| self.mirror().listxattr(inner(node), room))?;
+        let names = with_room(|room| self.mirror().listxattr(node, room))?;
         Ok(match caller.uid {
             0 => names,
             // The kernel checks only access to the value, not to the list.
@@ -329,8 +280,7 @@ impl FileSystem for BridgeFs {
 
     fn removexattr(&self, caller: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
         self.has_xattrs()?;
-        let caller = inner_caller(caller);
-        self.mirror().removexattr(caller, inner(node), name)
+        self.mirror().removexattr(caller, node, name)
     }
 
     fn ioctl(&self, node: NodeId, command: u32) -> Result<Vec<u8>, Errno> {

@@ -43,6 +43,7 @@ pub(super) fn fuse_attr(attr: &tree::Attr) -> Attr {
         atime: time(attr.atime),
         mtime: time(attr.mtime),
         ctime: time(attr.ctime),
+        btime: None,
         mode: attr.mode(),
         nlink: attr.nlink,
         uid: attr.uid,

@@ -24,7 +24,10 @@ const MODES: [Mode; 3] = [Mode::Journal, Mode::Bitmap, Mode::Direct];
 /// Makes a new volume of this size.
 #[track_caller]
 fn format(path: &Path, mib: u64) {
-    let new = NewVolume::default().file_size(NonZeroU64::new(mib << 20));
+    let new = NewVolume {
+        file_size: NonZeroU64::new(mib << 20),
+        ..NewVolume::default()
+    };
     verimount_host::volume::format(&VolumeFiles::from(path), &new).unwrap();
 }
 

@@ -57,7 +57,10 @@ impl Sample {
     fn mount(&self) -> Mounted {
         let image = self.world.path("image");
         let options = OpenOptions::new().digest(self.digest);
-        let as_file = MountOptions::new().as_file(true);
+        let as_file = MountOptions {
+            as_file: true,
+            ..MountOptions::default()
+        };
         Mounted::with(&image, &self.world.path("mnt"), &options, &as_file).unwrap()
     }
 

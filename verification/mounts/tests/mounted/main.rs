@@ -26,7 +26,7 @@ struct Mounted {
 
 impl Mounted {
     fn new(source: &Path, directory: &Path, options: &OpenOptions) -> Result<Self, Error> {
-        Self::with(source, directory, options, &MountOptions::new())
+        Self::with(source, directory, options, &MountOptions::default())
     }
 
     fn with(
@@ -37,11 +37,15 @@ impl Mounted {
     ) -> Result<Self, Error> {
         let content = Content::open(source.into(), options)?.read_ahead();
         let threads = NonZeroUsize::new(2).unwrap();
-        let mount = verimount_host::mount(&content, directory, &mount.clone().threads(threads))?;
+        let mount = MountOptions {
+            threads: Some(threads),
+            ..mount.clone()
+        };
+        let mount = verimount_host::mount(&content, directory, &mount)?;
         let signals = EndSignals::none().unwrap();
         Ok(Self {
             directory: directory.to_owned(),
-            serving: Some(thread::spawn(move || mount.wait_for(signals))),
+            serving: Some(thread::spawn(move || mount.wait(signals))),
         })
     }
 
@@ -106,7 +110,10 @@ fn mount_as_file(source: &Path, directory: &Path) -> Mounted {
         source,
         directory,
         &unpinned,
-        &MountOptions::new().as_file(true),
+        &MountOptions {
+            as_file: true,
+            ..MountOptions::default()
+        },
     )
     .unwrap()
 }

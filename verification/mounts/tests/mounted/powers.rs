@@ -167,11 +167,16 @@ fn an_image_allows_what_it_does_in_the_kernels_mount() {
     let (image, mnt, secret) = (world.path("image"), world.path("mnt"), world.path("secret"));
     let kernel = world.directory("kernel");
     let without = MountFlags::NOSUID | MountFlags::NODEV;
-    let shared = || MountOptions::new().allow_other(true);
+    let shared = |suid, dev| MountOptions {
+        allow_other: true,
+        suid,
+        dev,
+        ..MountOptions::default()
+    };
     for (options, flags, has_powers) in [
-        (shared().suid(true).dev(true), MountFlags::empty(), true),
-        (shared().suid(true), MountFlags::NODEV, true),
-        (shared(), without, false),
+        (shared(true, true), MountFlags::empty(), true),
+        (shared(true, false), MountFlags::NODEV, true),
+        (shared(false, false), without, false),
     ] {
         let unpinned = OpenOptions::new().unpinned();
         let mounted = Mounted::with(&image, &mnt, &unpinned, &options).unwrap();
@@ -201,7 +206,12 @@ fn an_image_allows_what_it_does_in_the_kernels_mount() {
 fn powers_hold_in_an_overlay() {
     let world = needs!(world_with_powers());
     let (image, mnt, secret) = (world.path("image"), world.path("mnt"), world.path("secret"));
-    let powers = MountOptions::new().allow_other(true).suid(true).dev(true);
+    let powers = MountOptions {
+        allow_other: true,
+        suid: true,
+        dev: true,
+        ..MountOptions::default()
+    };
     let unpinned = OpenOptions::new().unpinned();
     let mounted = Mounted::with(&image, &mnt, &unpinned, &powers).unwrap();
     let merged = world.directory("merged");
@@ -247,7 +257,10 @@ fn without_lists_nobody_asks_for_them() {
     let requests = || {
         build(&tree, &image, &BuildOptions::new()).unwrap();
         let unpinned = OpenOptions::new().unpinned();
-        let shared = MountOptions::new().allow_other(true);
+        let shared = MountOptions {
+            allow_other: true,
+            ..MountOptions::default()
+        };
         let mounted = Mounted::with(&image, &mnt, &unpinned, &shared).unwrap();
         let mut cat = by(NOBODY, NOBODY, &tools::find("cat").unwrap());
         cat.args((0..50).map(|number| mnt.join(format!("file {number}"))));

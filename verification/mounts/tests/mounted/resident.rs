@@ -31,7 +31,10 @@ fn mount_resident_from(
     files: ResidentFiles,
 ) -> Mounted {
     let unpinned = OpenOptions::new().unpinned();
-    let options = MountOptions::new().resident(files);
+    let options = MountOptions {
+        resident: Some(files),
+        ..MountOptions::default()
+    };
     Mounted::with(source, &world.path("mnt"), &unpinned, &options).unwrap()
 }
 
@@ -89,7 +92,10 @@ fn a_sealed_file_is_read_from_memory() {
 fn only_what_matches_is_loaded() {
     let world = needs!(world_with_files(&[100_000, 200_000]));
     let nothing = ResidentFiles::matching(["*.bin", "folder/**"], LIMIT).unwrap();
-    let options = MountOptions::new().resident(nothing);
+    let options = MountOptions {
+        resident: Some(nothing),
+        ..MountOptions::default()
+    };
     let unpinned = OpenOptions::new().unpinned();
     let refused = Mounted::with(world.path("image"), &world.path("mnt"), &unpinned, &options);
     assert_eq!(refused.err().unwrap().kind(), ErrorKind::InvalidInput);

@@ -4,7 +4,7 @@ use rustix::{
     fs::{FileType, OFlags, RenameFlags},
     io::{Errno, ReadWriteFlags},
 };
-use verimount_bridge::{Changes, DeviceNumber, NewFile, policy::Access};
+use verimount_bridge::{NewFile, SetAttr, policy::Access};
 use verimount_testkit::Random;
 
 use super::{
@@ -160,9 +160,9 @@ impl<'a> User<'a> {
     fn truncate(&mut self) -> Result<(), Errno> {
         let file = self.file()?;
         let expected = self.world.expect(file);
-        let changes = Changes {
+        let changes = SetAttr {
             size: Some(3),
-            ..Changes::default()
+            ..SetAttr::default()
         };
         let bridge = &self.world.bench.bridge;
         bridge.setattr(file.node, caller(self.uid), &changes, None)?;
@@ -198,7 +198,7 @@ impl<'a> User<'a> {
         let _locked = self.lock([place]);
         let path = self.world.path(place);
         let (parent, name) = (place.parent.node, place.name.as_ref());
-        let (new, device) = (self.new_file(), DeviceNumber { major: 0, minor: 0 });
+        let (new, device) = (self.new_file(), 0);
         let bridge = &self.world.bench.bridge;
         let made = bridge.mknod(parent, name, new, FileType::RegularFile, device)?;
         self.may_write(path.as_ref());

@@ -269,7 +269,7 @@ impl State {
         let directory = &self.directories[&place.parent.inode].held;
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
         let held = openat(directory, place.name, flags, Mode::empty())?;
-        let (node, inode) = (entry.node, entry.attr.inode);
+        let (node, inode) = (entry.node, entry.attr.ino);
         if fstat(&held).unwrap().st_ino != inode {
             return Err(Errno::STALE);
         }
