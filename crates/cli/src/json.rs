@@ -1,13 +1,14 @@
 //! What commands print with `--json`.
 
 use std::{
+    ffi::OsStr,
     fmt::Display,
     io::{self, Write},
 };
 
 use serde::Serialize;
 use verimount::Identity;
-use verimount_host::printable_json;
+use verimount_host::{printable, printable_json};
 
 /// The version of all reports. It is increased when a field changes its meaning, but not for new fields.
 pub(crate) const VERSION: u32 = 1;
@@ -65,6 +66,14 @@ pub(crate) fn write_report(out: &mut impl Write, report: impl Serialize) -> io::
 pub(crate) fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let json = serde_json::to_string_pretty(value)?;
     writeln!(out, "{}", printable_json(&json))
+}
+
+/// Paths or names as [`printable`] shows them, as not all are text.
+pub(crate) fn shown<T: AsRef<OsStr>>(names: &[T]) -> Vec<String> {
+    let names = names.iter();
+    names
+        .map(|name| printable(name.as_ref()).to_string())
+        .collect()
 }
 
 /// A value on one line.
