@@ -1,6 +1,7 @@
 use std::{fmt, io, num::NonZeroUsize, path::Path, sync::Arc};
 
 use verimount::{Content, Error};
+use verimount_content::setters;
 use verimount_mount::{EndSignals, Mode, MountOptions as AttachOptions, Mounted, attach};
 use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
 use verimount_tree::Permissions;
@@ -28,22 +29,15 @@ impl MountOptions {
         Self::default()
     }
 
-    /// Whether the content is mounted as a single file even if it is an image.
-    pub fn as_file(mut self, as_file: bool) -> Self {
-        self.as_file = as_file;
-        self
-    }
+    setters! {
+        /// Whether the content is mounted as a single file even if it is an image.
+        as_file: bool => as_file;
 
-    /// The owner of all files, in the place of those that are stored.
-    pub fn uid(mut self, uid: impl Into<Option<u32>>) -> Self {
-        self.owners.uid = uid.into();
-        self
-    }
+        /// The owner of all files, in the place of those that are stored.
+        uid: impl Into<Option<u32>> => owners.uid;
 
-    /// The group of all files.
-    pub fn gid(mut self, gid: impl Into<Option<u32>>) -> Self {
-        self.owners.gid = gid.into();
-        self
+        /// The group of all files.
+        gid: impl Into<Option<u32>> => owners.gid;
     }
 
     /// The permissions that no file has, of those of a format that stores none: directories and executable files have the
@@ -53,47 +47,28 @@ impl MountOptions {
         self
     }
 
-    /// Whether other users may use the mount, each with their own permissions.
-    pub fn allow_other(mut self, allow_other: bool) -> Self {
-        self.allow_other = allow_other;
-        self
-    }
+    setters! {
+        /// Whether other users may use the mount, each with their own permissions.
+        allow_other: bool => allow_other;
 
-    /// How many threads answer the kernel. By default twice as many as processors, at most 8; at least 24 for content
-    /// on another machine, each of which waits for one reader.
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self
-    }
+        /// How many threads answer the kernel. By default twice as many as processors, at most 8; at least 24 for content
+        /// on another machine, each of which waits for one reader.
+        threads: impl Into<Option<NonZeroUsize>> => threads;
 
-    /// Whether processors are kept out of idle states while requests arrive; only for root.
-    pub fn awake(mut self, awake: bool) -> Self {
-        self.awake = awake;
-        self
-    }
+        /// Whether processors are kept out of idle states while requests arrive; only for root.
+        awake: bool => awake;
 
-    /// Whether the kernel refuses to run programs from the mount.
-    pub fn no_exec(mut self, no_exec: bool) -> Self {
-        self.no_exec = no_exec;
-        self
-    }
+        /// Whether the kernel refuses to run programs from the mount.
+        no_exec: bool => no_exec;
 
-    /// Whether set-ID bits and file capabilities have an effect; only for root.
-    pub fn suid(mut self, suid: bool) -> Self {
-        self.suid = suid;
-        self
-    }
+        /// Whether set-ID bits and file capabilities have an effect; only for root.
+        suid: bool => suid;
 
-    /// Whether device nodes can be opened; only for root.
-    pub fn dev(mut self, dev: bool) -> Self {
-        self.dev = dev;
-        self
-    }
+        /// Whether device nodes can be opened; only for root.
+        dev: bool => dev;
 
-    /// Which files are kept in memory, if any.
-    pub fn resident(mut self, resident: impl Into<Option<ResidentFiles>>) -> Self {
-        self.resident = resident.into();
-        self
+        /// Which files are kept in memory, if any.
+        resident: impl Into<Option<ResidentFiles>> => resident;
     }
 }
 

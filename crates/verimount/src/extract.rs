@@ -27,7 +27,7 @@ use rustix::{
     fs::{AtFlags, FileType as SystemType, Mode, linkat, mknodat, symlinkat},
     io::Errno,
 };
-use verimount_content::{Watch, Watcher, step, watched};
+use verimount_content::{Watch, Watcher, setters, step, watched};
 use verimount_source::{FileId, Progress, Scratch};
 use verimount_tree::{
     Attr, Error as TreeError, ExtentKind, FileType, NodeId, Ownership, Tree, walk,
@@ -65,11 +65,10 @@ impl ExtractOptions {
         Self::default()
     }
 
-    /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its format lets files
-    /// share data.
-    pub fn max_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
-        self.max_bytes = bytes.into();
-        self
+    setters! {
+        /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its format lets files
+        /// share data.
+        max_bytes: impl Into<Option<u64>> => max_bytes;
     }
 }
 

@@ -1,7 +1,7 @@
 use std::{io, ops::Range};
 
 use verimount::{Error, Step};
-use verimount_content::{Watch, Watcher, step, watched};
+use verimount_content::{Watch, Watcher, setters, step, watched};
 use verimount_integrity::{
     BadRange, Error as VolumeError, Integrity, Mode, OpenOptions, SECTOR, Superblock, Volume,
 };
@@ -29,16 +29,12 @@ impl CheckOptions {
         }
     }
 
-    /// Whether discarded blocks are good.
-    pub fn allow_discards(mut self, allow_discards: bool) -> Self {
-        self.allow_discards = allow_discards;
-        self
-    }
+    setters! {
+        /// Whether discarded blocks are good.
+        allow_discards: bool => allow_discards;
 
-    /// Sectors whose data is accepted first, good or bad: their tags are set to match.
-    pub fn accept_unverified(mut self, sectors: Vec<Range<u64>>) -> Self {
-        self.accept = sectors;
-        self
+        /// Sectors whose data is accepted first, good or bad: their tags are set to match.
+        accept_unverified: Vec<Range<u64>> => accept;
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::{
     io::Errno,
 };
 use verimount::{Error, Step};
-use verimount_content::{Watcher, step, watched};
+use verimount_content::{Watcher, setters, step, watched};
 use verimount_integrity::{FormatOptions, Superblock, format as format_devices};
 use verimount_source::{OutputFile, ReadAt};
 
@@ -41,22 +41,15 @@ impl NewVolume {
         }
     }
 
-    /// The size of a new sparse file to create, in bytes.
-    pub fn file_size(mut self, bytes: impl Into<Option<NonZeroU64>>) -> Self {
-        self.file_size = bytes.into();
-        self
-    }
+    setters! {
+        /// The size of a new sparse file to create, in bytes.
+        file_size: impl Into<Option<NonZeroU64>> => file_size;
 
-    /// Whether all space of the new file is reserved now, so that no write fails later for lack of it.
-    pub fn preallocate(mut self, preallocate: bool) -> Self {
-        self.preallocate = preallocate;
-        self
-    }
+        /// Whether all space of the new file is reserved now, so that no write fails later for lack of it.
+        preallocate: bool => preallocate;
 
-    /// Whether devices are formatted that are not empty.
-    pub fn replace(mut self, replace: bool) -> Self {
-        self.replace = replace;
-        self
+        /// Whether devices are formatted that are not empty.
+        replace: bool => replace;
     }
 }
 

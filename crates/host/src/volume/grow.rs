@@ -1,7 +1,7 @@
 use std::{fs::File, io};
 
 use verimount::{Error, Step};
-use verimount_content::{Watcher, step, watched};
+use verimount_content::{Watcher, setters, step, watched};
 use verimount_integrity::{
     DiskSize, Integrity, Mode, OpenOptions, SECTOR, Superblock, Volume, grow as grow_volume,
 };
@@ -41,10 +41,9 @@ impl GrowOptions {
         }
     }
 
-    /// How far it grows.
-    pub fn by(mut self, by: GrowBy) -> Self {
-        self.by = by;
-        self
+    setters! {
+        /// How far it grows.
+        by: GrowBy => by;
     }
 }
 
