@@ -42,11 +42,11 @@ pub(crate) fn verify_model(
     let at = &content.opened.location;
     let tree = content.tree()?.ok_or_else(|| Fault::NotAnImage.at(at))?;
     let tree = &*tree;
-    let inside = |fault: BuildFault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
+    let inside = |fault: ContentFault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
     let bundle = kept_signature(tree).map_err(inside)?;
     let bundle = bundle.ok_or_else(|| BuildFault::NoModelSignature.at(at))?;
     let manifest = bundle.verify(key);
-    let manifest = manifest.map_err(|error| inside(BuildFault::ModelSignature(error)))?;
+    let manifest = manifest.map_err(|error| inside(BuildFault::ModelSignature(error).into()))?;
     let files = signed(content, tree, &manifest)?;
     let total = files
         .iter()
@@ -124,7 +124,7 @@ enum Told {
     /// So many more bytes are hashed.
     Hashed(u64),
     /// The file with this number is bad, or cannot be read.
-    Failed(usize, BuildFault),
+    Failed(usize, ContentFault),
 }
 
 /// Hashes all files, as many at a time as there are processors.
@@ -136,7 +136,7 @@ fn check(
 ) -> Result<(), Error> {
     let next = AtomicUsize::new(0);
     let is_ended = AtomicBool::new(false);
-    let mut failed: Option<(usize, BuildFault)> = None;
+    let mut failed: Option<(usize, ContentFault)> = None;
     let mut is_cancelled = false;
     thread::scope(|scope| {
         let (tell, told) = channel();
@@ -200,7 +200,7 @@ fn check_next(
             Ok(Ended::Early) => return,
             Ok(Ended::AtEnd) => check
                 .finish()
-                .map_err(|differs| BuildFault::Differs(Some(differs))),
+                .map_err(|differs| BuildFault::Differs(Some(differs)).into()),
             Err(fault) => Err(fault),
         };
         if let Err(fault) = checked {
@@ -221,7 +221,7 @@ pub(super) fn read_all(
     node: NodeId,
     size: u64,
     take: &mut dyn FnMut(&[u8]),
-) -> Result<(), BuildFault> {
+) -> Result<(), ContentFault> {
     let mut take = |bytes: &[u8]| {
         take(bytes);
         true
@@ -235,7 +235,7 @@ fn read_while(
     node: NodeId,
     size: u64,
     take: &mut dyn FnMut(&[u8]) -> bool,
-) -> Result<Ended, BuildFault> {
+) -> Result<Ended, ContentFault> {
     let mut scratch = Scratch::default();
     let mut at = 0;
     while at < size {
