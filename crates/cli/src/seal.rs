@@ -7,12 +7,11 @@ use verimount_host::printable;
 
 use crate::{
     Outcome,
-    interrupt::Interrupt,
     json::Made,
     message::{say, wrong_usage},
     model_args::SignatureArgs,
     options::{TreeArgs, of_size},
-    progress::Bars,
+    progress::watch,
 };
 
 /// Add a Merkle tree to a file of any kind; print its digest, or its root hash for dm-verity
@@ -54,8 +53,7 @@ enum Format {
 impl Seal {
     pub(crate) fn run(self) -> Result<Outcome> {
         let options = self.options()?;
-        let interrupt = Interrupt::watch()?;
-        let made = seal(&self.file, &options.watch(Bars::watch(&interrupt)))?;
+        let made = seal(&self.file, &options.watch(watch()?))?;
         self.note(&made);
         Outcome::Good.report(self.json.then(|| self.report(&made)), |out| {
             writeln!(out, "{} {}", made.identity, printable(&self.file))

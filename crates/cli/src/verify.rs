@@ -16,12 +16,11 @@ use verimount_host::printable;
 use crate::{
     Outcome,
     content_args::ContentArgs,
-    interrupt::Interrupt,
     json::shown,
     message::{counted, say, wrong_usage},
     model_args::read_model_key,
     options::location,
-    progress::Bars,
+    progress::watch,
 };
 
 /// Read a whole sealed file and list every bad range and the affected files
@@ -60,14 +59,13 @@ impl Verify {
         }
         let key = self.model_key.as_deref().map(read_model_key).transpose()?;
         let opened = self.content.open(&self.file)?;
-        let interrupt = Interrupt::watch()?;
         let mut reports = Vec::new();
         // The image, and its devices.
         for file in iter::once(&opened).chain(opened.devices()) {
             let is_image = reports.is_empty();
             let options = VerifyOptions::new()
                 .model_key(key.clone().filter(|_| is_image))
-                .watch(Bars::watch(&interrupt));
+                .watch(watch()?);
             let report = file.verify(&options)?;
             if let Some(error) = &report.unnamed {
                 say(format_args!("note: not all files can be named: {error}"));

@@ -7,9 +7,8 @@ use verimount_host::volume::{DiskSize, GrowBy, GrowOptions, grow};
 use super::args::{DeviceArgs, IntegrityArgs, when_closed};
 use crate::{
     Outcome,
-    interrupt::Interrupt,
     options::{of_size, parse_size},
-    progress::Bars,
+    progress::watch,
 };
 
 /// Grow a volume to the size of its device; the new blocks are zero
@@ -32,7 +31,6 @@ pub(crate) struct Grow {
 
 impl Grow {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let interrupt = Interrupt::watch()?;
         let integrity = self.integrity.integrity()?;
         let by = match (self.size, self.disk_size) {
             (Some(size), _) => GrowBy::File(size),
@@ -40,8 +38,7 @@ impl Grow {
             (None, None) => GrowBy::Devices,
         };
         let files = self.devices.files();
-        let options = GrowOptions::new(integrity).by(by);
-        let options = options.watch(Bars::watch(&interrupt));
+        let options = GrowOptions::new(integrity).by(by).watch(watch()?);
         let grown = when_closed(|| grow(&files, &options))?;
         drop(options);
         let (volume, old, new) = (self.devices.shown(), grown.old, grown.new);
