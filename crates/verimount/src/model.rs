@@ -99,8 +99,10 @@ pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, ContentF
     let mut text = Vec::new();
     // One byte too many tells that it is too long.
     let size = attr.size.min(MAX_BUNDLE as u64 + 1);
-    let mut take = |bytes: &[u8]| text.extend_from_slice(bytes);
-    verifying::read_all(tree, attr.node, size, &mut take)?;
+    verifying::read_while(tree, attr.node, size, &mut |bytes| {
+        text.extend_from_slice(bytes);
+        true
+    })?;
     Bundle::parse(&text)
         .map(Some)
         .map_err(|error| BuildFault::ModelSignature(error).into())
