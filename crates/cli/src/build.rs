@@ -20,7 +20,7 @@ use verimount_host::printable;
 use self::{format_args::FormatArgs, scan_args::ScanArgs};
 use crate::{
     Outcome,
-    json::{Made, write_report},
+    json::{made, write_report},
     message::{say, wrong_usage},
     model_args::SignatureArgs,
     options::TreeArgs,
@@ -104,7 +104,7 @@ impl Build {
         }
         let (image, mut out) = (printable(&self.image), stdout().lock());
         match built.digest.map(Identity::FileDigest) {
-            digest if self.json => write_report(&mut out, Made::new(image, digest.as_ref()))?,
+            digest if self.json => write_report(&mut out, made(image, digest.as_ref(), None))?,
             Some(digest) => writeln!(out, "{digest} {image}")?,
             None => {}
         }

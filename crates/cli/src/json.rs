@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use verimount::Identity;
 use verimount_host::{printable, printable_json};
 
@@ -20,40 +21,24 @@ struct Versioned<T> {
     report: T,
 }
 
-/// What a command has made or stored.
-#[derive(Serialize)]
-pub(crate) struct Made {
-    /// The file, as [`printable`](verimount_host::printable) shows it, or the name in a registry or object store.
-    file: String,
-    digest: Option<String>,
-    root_hash: Option<String>,
-    /// Where the superblock of dm-verity is in the file.
+/// What a command has made or stored: a file, as [`printable`] shows it, or the name in a registry or object store, its
+/// content, if that is known, and where the superblock of dm-verity is in the file.
+pub(crate) fn made(
+    file: impl Display,
+    identity: Option<&Identity>,
     hash_offset: Option<u64>,
-}
-
-impl Made {
-    /// Something with this content, if that is known.
-    pub(crate) fn new(file: impl Display, identity: Option<&Identity>) -> Self {
-        let text = identity.map(ToString::to_string);
-        let (digest, root_hash) = match identity {
-            Some(Identity::RootHash(_)) => (None, text),
-            _ => (text, None),
-        };
-        Self {
-            file: file.to_string(),
-            digest,
-            root_hash,
-            hash_offset: None,
-        }
-    }
-
-    /// Says where the superblock of dm-verity is in the file, if it has one.
-    pub(crate) fn with_hash_offset(self, hash_offset: Option<u64>) -> Self {
-        Self {
-            hash_offset,
-            ..self
-        }
-    }
+) -> Value {
+    let text = identity.map(ToString::to_string);
+    let (digest, root_hash) = match identity {
+        Some(Identity::RootHash(_)) => (None, text),
+        _ => (text, None),
+    };
+    json!({
+        "file": file.to_string(),
+        "digest": digest,
+        "root_hash": root_hash,
+        "hash_offset": hash_offset,
+    })
 }
 
 /// Prints a report, which is an object, with its version.

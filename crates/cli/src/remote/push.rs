@@ -11,7 +11,7 @@ use verimount_host::printable;
 use super::SessionArgs;
 use crate::{
     Outcome,
-    json::Made,
+    json::made,
     message::{Explained, wrong_usage},
     options::location,
     progress::watch,
@@ -60,7 +60,7 @@ impl Push {
             Some(pushed.identity)
         };
         let name = pushed.location;
-        let json = self.json.then(|| Made::new(&name, content.as_ref()));
+        let json = self.json.then(|| made(&name, content.as_ref(), None));
         Outcome::Good.report(json, |out| match content {
             Some(content) => writeln!(out, "{content} {name}"),
             None => writeln!(out, "{name}"),
