@@ -20,12 +20,11 @@ use verimount_host::printable;
 use self::{format_args::FormatArgs, scan_args::ScanArgs};
 use crate::{
     Outcome,
-    interrupt::Interrupt,
-    json::{Made, write_report},
+    json::{made, write_report},
     message::{say, wrong_usage},
     model_args::SignatureArgs,
     options::TreeArgs,
-    progress::Bars,
+    progress::watch,
 };
 
 /// Make a reproducible image of a directory or tar archive, sealed with a Merkle tree; print its digest
@@ -80,8 +79,7 @@ impl Build {
         let format = self.format.options()?;
         let format_name = format.name();
         let options = self.options()?.format(format);
-        let interrupt = Interrupt::watch()?;
-        let built = self.build(&options.watch(Bars::watch(&interrupt)))?;
+        let built = self.build(&options.watch(watch()?))?;
         for (loss, lost) in built.losses.iter() {
             let format = format_name;
             say(format_args!("note: {}", LossText { format, loss, lost }));
@@ -106,7 +104,7 @@ impl Build {
         }
         let (image, mut out) = (printable(&self.image), stdout().lock());
         match built.digest.map(Identity::FileDigest) {
-            digest if self.json => write_report(&mut out, Made::new(image, digest.as_ref()))?,
+            digest if self.json => write_report(&mut out, made(image, digest.as_ref(), None))?,
             Some(digest) => writeln!(out, "{digest} {image}")?,
             None => {}
         }

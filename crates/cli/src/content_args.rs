@@ -2,7 +2,7 @@ use std::iter;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{Content, Identity, Location, OpenOptions, Pin, Unshared};
+use verimount::{Content, Identity, ImageDevice, Location, OpenOptions, Pin, Unshared};
 use verimount_host::{one_line, sandbox::Sandbox};
 
 use crate::{
@@ -33,8 +33,24 @@ impl ContentArgs {
     /// Keeps what opening and reading `location` takes.
     pub(crate) fn prepare(&self, location: &Location, sandbox: &mut Sandbox) -> Result<()> {
         self.trust.prepare(sandbox);
-        let devices = &self.devices.device;
-        self.read.prepare(location, devices, &self.mirrors, sandbox)
+        for location in self.locations(location) {
+            sandbox.read_content(location);
+        }
+        let sidecar = self.read.sidecar.as_ref();
+        self.mirrors.prepare(location, sidecar, sandbox);
+        let is_remote = self.is_any_remote(location);
+        self.read.access.prepare_if(is_remote, sandbox)
+    }
+
+    fn is_any_remote(&self, location: &Location) -> bool {
+        self.locations(location).any(Location::is_remote)
+    }
+
+    /// All that is read of the content at `location`.
+    fn locations<'a>(&'a self, location: &'a Location) -> impl Iterator<Item = &'a Location> {
+        let devices = self.devices.device.iter().map(ImageDevice::location);
+        let others = self.read.sidecar.iter().chain(self.mirrors.locations());
+        devices.chain(others).chain([location])
     }
 
     /// Opens `location` with these options, and says so if less is verified than could be.
@@ -44,9 +60,11 @@ impl ContentArgs {
 
     /// Opens `location` with what older content has of it, and says so if less is verified than could be.
     pub(crate) fn open_like(&self, location: &Location, like: &LikeArgs) -> Result<Content> {
-        let devices = &self.devices.device;
-        let options = like.apply(self.read.options(location, devices, &self.mirrors)?);
-        let options = self.trust.apply(self.registry.apply(options), location)?;
+        let options = self.read.options(self.is_any_remote(location))?;
+        let options = self.registry.apply(self.mirrors.apply(like.apply(options)));
+        let devices = self.devices.device.iter().cloned();
+        let options = devices.fold(options, OpenOptions::device);
+        let options = self.trust.apply(options, location)?;
         let content = Content::open(location, &options)?;
         say_unshared(content.unshared());
         self.mirrors.say_missing();

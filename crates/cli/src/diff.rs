@@ -2,13 +2,14 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use serde::Serialize;
+use serde_json::{Value, json};
 use verimount::{Difference, Location, diff};
 use verimount_host::printable;
 
 use crate::{
     Outcome,
     content_args::ContentArgs,
+    json::shown,
     message::{counted, say, wrong_usage},
     options::location,
 };
@@ -33,35 +34,6 @@ pub(crate) struct Diff {
     content: ContentArgs,
 }
 
-/// A report as JSON.
-#[derive(Serialize)]
-struct JsonReport {
-    /// As [`printable`] shows them, as not every path is text.
-    old: String,
-    new: String,
-    /// Whether the trees are made with the same hash, block size and salt.
-    comparable: bool,
-    block_size: u64,
-    blocks: u64,
-    new_blocks: u64,
-    new_ranges: usize,
-    /// Bytes of data, and of the tree.
-    size: u64,
-    tree_size: u64,
-    /// Bytes that are fetched besides the tree, in how many ranges, and by how many requests.
-    fetched: u64,
-    fetched_ranges: u64,
-    requests: u64,
-    /// The files with new contents.
-    files: Vec<String>,
-    /// Whether these are all of them.
-    all_files: bool,
-    /// How many others have only metadata in new blocks.
-    other_files: usize,
-    /// Why some files are not named.
-    unnamed: Option<String>,
-}
-
 impl Diff {
     pub(crate) fn run(self) -> Result<Outcome> {
         if self.content.trust.is_unverified() {
@@ -76,8 +48,35 @@ impl Diff {
         if !difference.names_all {
             say(format_args!("note: there are more files than are named"));
         }
-        let json = self.json.then(|| JsonReport::new(&self, &difference));
+        let json = self.json.then(|| self.to_json(&difference));
         Outcome::Good.report(json, |out| self.print(out, &difference))
+    }
+
+    fn to_json(&self, difference: &Difference) -> Value {
+        json!({
+            "old": self.old.to_string(),
+            "new": self.new.to_string(),
+            // Whether the trees are made with the same hash, block size and salt.
+            "comparable": difference.is_comparable,
+            "block_size": difference.block_size,
+            "blocks": difference.blocks,
+            "new_blocks": difference.new_blocks,
+            "new_ranges": difference.new.len(),
+            // Bytes of data, and of the tree.
+            "size": difference.size,
+            "tree_size": difference.tree_size,
+            // Bytes that are fetched besides the tree, in how many ranges, and by how many requests.
+            "fetched": difference.fetched,
+            "fetched_ranges": difference.fetched_ranges,
+            "requests": difference.requests,
+            // The files with new contents, and whether these are all of them.
+            "files": shown(&difference.files),
+            "all_files": difference.names_all,
+            // How many others have only metadata in new blocks.
+            "other_files": difference.other_files,
+            // Why some files are not named.
+            "unnamed": difference.unnamed.as_ref().map(ToString::to_string),
+        })
     }
 
     fn print(&self, out: &mut impl Write, difference: &Difference) -> io::Result<()> {
@@ -120,29 +119,5 @@ impl Diff {
             writeln!(out, "  {}", printable(path))?;
         }
         Ok(())
-    }
-}
-
-impl JsonReport {
-    fn new(diff: &Diff, difference: &Difference) -> Self {
-        let shown = |path| printable(path).to_string();
-        Self {
-            old: diff.old.to_string(),
-            new: diff.new.to_string(),
-            comparable: difference.is_comparable,
-            block_size: difference.block_size,
-            blocks: difference.blocks,
-            new_blocks: difference.new_blocks,
-            new_ranges: difference.new.len(),
-            size: difference.size,
-            tree_size: difference.tree_size,
-            fetched: difference.fetched,
-            fetched_ranges: difference.fetched_ranges,
-            requests: difference.requests,
-            files: difference.files.iter().map(shown).collect(),
-            all_files: difference.names_all,
-            other_files: difference.other_files,
-            unnamed: difference.unnamed.as_ref().map(ToString::to_string),
-        }
     }
 }

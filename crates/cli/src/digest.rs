@@ -10,10 +10,10 @@ use verimount_host::printable;
 
 use crate::{
     Outcome,
-    interrupt::Interrupt,
+    interrupt::go_on,
     message::{say, say_failed},
     options::TreeArgs,
-    progress::Bars,
+    progress::watch,
 };
 
 /// Print fs-verity digests of files, as `fsverity digest` does
@@ -31,12 +31,11 @@ pub(crate) struct Digest {
 
 impl Digest {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let interrupt = Interrupt::watch()?;
         let mut outcome = Outcome::Good;
         for file in &self.files {
             let options = DigestOptions::new()
                 .params(self.tree_args.params())
-                .watch(Bars::watch(&interrupt));
+                .watch(watch()?);
             let written = match digest(file, &options) {
                 Ok(digest) => {
                     note_seal(file);
@@ -46,7 +45,7 @@ impl Digest {
                         writeln!(stdout(), "{digest} {}", printable(file))
                     }
                 }
-                Err(error) if interrupt.go_on().is_break() => return Err(error.into()),
+                Err(error) if go_on().is_break() => return Err(error.into()),
                 // Continue with the other files after an error.
                 Err(error) => {
                     let error = error.into();

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 use verimount_host::doctor::{Diagnosis, Health, examine};
 
 use crate::{Outcome, remote::usual_cache};
@@ -17,11 +17,6 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    diagnoses: &'a [Diagnosis],
-}
-
 impl Doctor {
     pub(crate) fn run(self) -> Result<Outcome> {
         let cache = usual_cache();
@@ -32,10 +27,8 @@ impl Doctor {
         } else {
             Outcome::Failed
         };
-        let diagnoses = &*diagnoses;
-        outcome.report(self.json.then_some(Report { diagnoses }), |out| {
-            print(out, diagnoses)
-        })
+        let json = self.json.then(|| json!({"diagnoses": diagnoses}));
+        outcome.report(json, |out| print(out, &diagnoses))
     }
 }
 

@@ -8,10 +8,9 @@ use verimount_host::printable;
 use crate::{
     Outcome,
     content_args::{ContentArgs, say_mirrors},
-    interrupt::Interrupt,
     message::say,
     options::{location, parse_size},
-    progress::Bars,
+    progress::watch,
 };
 
 /// Extract all files of an image, without mounting it
@@ -44,12 +43,9 @@ pub(crate) struct Extract {
 impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
         let opened = self.content.open(&self.image)?;
-        let interrupt = Interrupt::watch()?;
-        let options = ExtractOptions::new()
-            .max_bytes(self.max_size)
-            .watch(Bars::watch(&interrupt));
-        let extracted = opened.image()?.extract(&self.directory, &options)?;
-        drop(options);
+        let options = ExtractOptions::new().max_bytes(self.max_size);
+        let image = opened.image()?;
+        let extracted = image.extract(&self.directory, &options.watch(watch()?))?;
         say_mirrors(&opened);
         for (kind, lost) in extracted.unrestored.iter() {
             say(format_args!("note: {}", UnrestoredText(kind, lost)));

@@ -43,8 +43,7 @@ impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
         let path = self.file.path();
         if let Some((superblock, size)) = path.map(volume::describe).transpose()?.flatten() {
-            let report = Report::of_volume(self.file.to_string(), &superblock, size);
-            return Outcome::Good.report(self.json.then_some(&report), |out| report.print(out));
+            return self.report(&Report::of_volume(self.file.to_string(), superblock, size));
         }
         let options = OpenOptions::new()
             .sidecar(self.sidecar.clone())
@@ -58,8 +57,12 @@ impl Info {
             })?,
             None => found?,
         };
-        let report = Report::new(self.file.to_string(), &found)?;
-        Outcome::Good.report(self.json.then_some(&report), |out| report.print(out))
+        self.report(&Report::new(self.file.to_string(), found)?)
+    }
+
+    fn report(&self, report: &Report) -> Result<Outcome> {
+        let json = self.json.then(|| report.to_json());
+        Outcome::Good.report(json, |out| report.print(out))
     }
 
     /// The file whose sidecar has this name.

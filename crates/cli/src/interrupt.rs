@@ -24,36 +24,34 @@ pub(crate) fn received_signal() -> Option<u8> {
         .filter(|signal| *signal > 0)
 }
 
-/// Tracks whether the user has interrupted the command, so that it can clean up before it ends.
-#[derive(Clone)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    /// Watches for SIGHUP, SIGINT and SIGTERM from now on. A second signal ends the process.
-    ///
-    /// Signals that were ignored at start, as `nohup` does with SIGHUP, stay ignored.
-    pub(crate) fn watch() -> io::Result<Self> {
-        let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGHUP, SIGINT, SIGTERM] {
-            if is_ignored(signal) {
-                continue;
-            }
-            // Registered first, so that the first signal finds the flag unset.
-            signal_hook::flag::register_conditional_default(signal, asked.clone())?;
-            let number = usize::try_from(signal).unwrap_or(0);
-            signal_hook::flag::register_usize(signal, RECEIVED.clone(), number)?;
-            signal_hook::flag::register(signal, asked.clone())?;
-        }
-        Ok(Self(asked))
+/// Watches for SIGHUP, SIGINT and SIGTERM from the first call on, so that the command can clean up before it ends. A second
+/// signal ends the process.
+///
+/// Signals that were ignored at start, as `nohup` does with SIGHUP, stay ignored.
+pub(crate) fn watch() -> io::Result<()> {
+    static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+    if IS_WATCHED.swap(true, Relaxed) {
+        return Ok(());
     }
-
-    /// Whether to continue.
-    pub(crate) fn go_on(&self) -> ControlFlow<()> {
-        if self.0.load(Relaxed) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
+    let is_asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        if is_ignored(signal) {
+            continue;
         }
+        // Registered first, so that the first signal finds the flag unset.
+        signal_hook::flag::register_conditional_default(signal, is_asked.clone())?;
+        let number = usize::try_from(signal).unwrap_or(0);
+        signal_hook::flag::register_usize(signal, RECEIVED.clone(), number)?;
+        signal_hook::flag::register(signal, is_asked.clone())?;
+    }
+    Ok(())
+}
+
+/// Whether to continue.
+pub(crate) fn go_on() -> ControlFlow<()> {
+    match received_signal() {
+        Some(_) => ControlFlow::Break(()),
+        None => ControlFlow::Continue(()),
     }
 }
 

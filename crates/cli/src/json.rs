@@ -1,13 +1,15 @@
 //! What commands print with `--json`.
 
 use std::{
+    ffi::OsStr,
     fmt::Display,
     io::{self, Write},
 };
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use verimount::Identity;
-use verimount_host::printable_json;
+use verimount_host::{printable, printable_json};
 
 /// The version of all reports. It is increased when a field changes its meaning, but not for new fields.
 pub(crate) const VERSION: u32 = 1;
@@ -19,40 +21,24 @@ struct Versioned<T> {
     report: T,
 }
 
-/// What a command has made or stored.
-#[derive(Serialize)]
-pub(crate) struct Made {
-    /// The file, as [`printable`](verimount_host::printable) shows it, or the name in a registry or object store.
-    file: String,
-    digest: Option<String>,
-    root_hash: Option<String>,
-    /// Where the superblock of dm-verity is in the file.
+/// What a command has made or stored: a file, as [`printable`] shows it, or the name in a registry or object store, its
+/// content, if that is known, and where the superblock of dm-verity is in the file.
+pub(crate) fn made(
+    file: impl Display,
+    identity: Option<&Identity>,
     hash_offset: Option<u64>,
-}
-
-impl Made {
-    /// Something with this content, if that is known.
-    pub(crate) fn new(file: impl Display, identity: Option<&Identity>) -> Self {
-        let text = identity.map(ToString::to_string);
-        let (digest, root_hash) = match identity {
-            Some(Identity::RootHash(_)) => (None, text),
-            _ => (text, None),
-        };
-        Self {
-            file: file.to_string(),
-            digest,
-            root_hash,
-            hash_offset: None,
-        }
-    }
-
-    /// Says where the superblock of dm-verity is in the file, if it has one.
-    pub(crate) fn with_hash_offset(self, hash_offset: Option<u64>) -> Self {
-        Self {
-            hash_offset,
-            ..self
-        }
-    }
+) -> Value {
+    let text = identity.map(ToString::to_string);
+    let (digest, root_hash) = match identity {
+        Some(Identity::RootHash(_)) => (None, text),
+        _ => (text, None),
+    };
+    json!({
+        "file": file.to_string(),
+        "digest": digest,
+        "root_hash": root_hash,
+        "hash_offset": hash_offset,
+    })
 }
 
 /// Prints a report, which is an object, with its version.
@@ -65,6 +51,14 @@ pub(crate) fn write_report(out: &mut impl Write, report: impl Serialize) -> io::
 pub(crate) fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let json = serde_json::to_string_pretty(value)?;
     writeln!(out, "{}", printable_json(&json))
+}
+
+/// Paths or names as [`printable`] shows them, as not all are text.
+pub(crate) fn shown<T: AsRef<OsStr>>(names: &[T]) -> Vec<String> {
+    let names = names.iter();
+    names
+        .map(|name| printable(name.as_ref()).to_string())
+        .collect()
 }
 
 /// A value on one line.

@@ -6,12 +6,11 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use verimount::{NewKeyFiles, SealedFile, SecretKey};
+use verimount::{Location, NewKeyFiles, SealedFile, SecretKey};
 use verimount_host::printable;
 
 use crate::{
     Outcome,
-    mirror_args::MirrorArgs,
     options::{ReadArgs, read_key_file, read_short_text},
 };
 
@@ -106,9 +105,8 @@ pub(crate) struct Sign {
 
 impl Sign {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options =
-            self.read
-                .options(&self.file.as_path().into(), &[], &MirrorArgs::default())?;
+        let is_remote = self.read.sidecar.iter().any(Location::is_remote);
+        let options = self.read.options(is_remote)?;
         let sealed = SealedFile::open(&self.file, &options)?;
         sealed.sign(&self.secret_key()?)?;
         writeln!(stdout(), "{} {}", sealed.digest(), printable(&self.file))?;

@@ -1,6 +1,6 @@
 use std::{
     io::{self, Write, stdout},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
@@ -83,9 +83,7 @@ struct Daemon {
 
 impl List {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let all = everything()?;
-        let told = ask_all(&all);
-        let listed = all.iter().zip(told);
+        let listed = ask_all(everything()?).into_iter();
         let listed = listed.filter_map(|(entry, told)| entry.listed(told));
         let listed: Vec<Listed> = listed
             .chain(ending_mounts().iter().map(Listed::ending))
@@ -133,10 +131,8 @@ pub(crate) struct Asked {
 
 /// The answers of all mounts and exports that may be asked.
 pub(crate) fn ask_everything() -> Result<Vec<Asked>> {
-    let all: Vec<Entry> = everything()?;
-    let all: Vec<Entry> = all.into_iter().filter(|entry| entry.is_asked).collect();
-    let told = ask_all(&all);
-    let asked = all.iter().zip(told);
+    let all = everything()?.into_iter();
+    let asked = ask_all(all.filter(|entry| entry.is_asked).collect()).into_iter();
     Ok(asked
         .filter_map(|(entry, told)| entry.asked(told))
         .collect())
@@ -196,6 +192,23 @@ impl Entry {
         }
     }
 
+    /// Asks it in a thread of its own; `None` if there can be none.
+    fn ask(&self) -> Option<Receiver<Result<Status, AskError>>> {
+        let (send, receive) = channel();
+        let (path, way) = (self.path.clone(), self.way);
+        let ask = move || {
+            let told = match way {
+                Way::Mount => ask_mount(&path),
+                Way::Export { user } => {
+                    ask_export(&path, Some(user), PATIENCE).map(|export| export.status)
+                }
+            };
+            // Sending fails if the answer came too late.
+            let _ = send.send(told);
+        };
+        thread::Builder::new().spawn(ask).is_ok().then_some(receive)
+    }
+
     /// What it tells; `None` for an export that is gone.
     fn asked(&self, told: Told) -> Option<Asked> {
         let answer = match told {
@@ -218,37 +231,26 @@ impl Entry {
             _ => State::Live,
         };
         let Asked { target, answer } = self.asked(told)?;
-        let (status, error) = match answer {
-            Ok(status) => (Some(status), None),
-            Err(error) => (None, Some(error)),
-        };
-        let way = match self.way {
-            Way::Mount => "mount",
-            Way::Export { .. } => "export",
-        };
-        let told = status.as_ref().and_then(|status| status.served.daemon);
-        let pid = told.map(|daemon| daemon.pid()).or(self.pid);
-        let unknown = Listed {
+        let status = answer.as_ref().ok();
+        let daemon = status.and_then(|status| status.served.daemon);
+        let pid = daemon.map(|daemon| daemon.pid()).or(self.pid);
+        let source = status.map_or(&self.source, |status| &status.served.source);
+        Some(Listed {
             version: VERSION,
             target,
-            way,
-            source: self.source.clone(),
+            way: match self.way {
+                Way::Mount => "mount",
+                Way::Export { .. } => "export",
+            },
+            source: source.clone(),
+            kind: status.map(|status| status.kind.name()),
+            pin: status.and_then(|status| status.served.pin.clone()),
+            digest: status.and_then(Status::digest).map(str::to_owned),
             pid,
             daemon: pid.map(|pid| Daemon { pid }),
+            mismatches: status.map(|status| status.mismatches),
             state,
-            error,
-            ..Listed::default()
-        };
-        Some(match status {
-            None => unknown,
-            Some(status) => Listed {
-                kind: Some(status.kind.name()),
-                digest: status.digest().map(str::to_owned),
-                mismatches: Some(status.mismatches),
-                source: status.served.source,
-                pin: status.served.pin,
-                ..unknown
-            },
+            error: answer.err(),
         })
     }
 }
@@ -263,42 +265,20 @@ fn is_gone(error: &AskError) -> bool {
 }
 
 /// Asks all at once, each in its own thread. Threads that hang end with this process.
-fn ask_all(entries: &[Entry]) -> Vec<Told> {
+fn ask_all(entries: Vec<Entry>) -> Vec<(Entry, Told)> {
     let end = Instant::now() + PATIENCE;
-    let asked = entries.iter().enumerate();
-    let answers: Vec<_> = asked
-        .map(|(number, entry)| {
-            let is_asked = entry.is_asked && number < MAX_ASKED;
-            is_asked
-                .then(|| ask(entry.path.clone(), entry.way))
-                .flatten()
-        })
-        .collect();
-    let answers = answers.into_iter();
-    answers
-        .map(|answer| answer.and_then(|answer| wait_until(&answer, end)))
-        .collect()
-}
-
-fn ask(path: PathBuf, way: Way) -> Option<Receiver<Result<Status, AskError>>> {
-    let (send, receive) = channel();
-    let ask = move || {
-        // Sending fails if the answer came too late.
-        let _ = send.send(status_of(&path, way));
-    };
-    thread::Builder::new().spawn(ask).is_ok().then_some(receive)
-}
-
-fn status_of(path: &Path, way: Way) -> Result<Status, AskError> {
-    match way {
-        Way::Mount => ask_mount(path),
-        Way::Export { user } => ask_export(path, Some(user), PATIENCE).map(|export| export.status),
-    }
-}
-
-fn wait_until<T>(answer: &Receiver<T>, end: Instant) -> Option<T> {
-    let left = end.saturating_duration_since(Instant::now());
-    answer.recv_timeout(left).ok()
+    let asked = entries.into_iter().enumerate().map(|(number, entry)| {
+        let is_asked = entry.is_asked && number < MAX_ASKED;
+        let answer = is_asked.then(|| entry.ask()).flatten();
+        (entry, answer)
+    });
+    let asked: Vec<_> = asked.collect();
+    let asked = asked.into_iter().map(|(entry, answer)| {
+        let left = end.saturating_duration_since(Instant::now());
+        let told = answer.and_then(|answer| answer.recv_timeout(left).ok());
+        (entry, told)
+    });
+    asked.collect()
 }
 
 /// Prints one line for each, in columns.

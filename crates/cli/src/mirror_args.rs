@@ -7,7 +7,7 @@ use verimount_host::{printable, sandbox::Sandbox};
 use crate::{message::say, options::location};
 
 /// Other places of the same content.
-#[derive(Args, Default)]
+#[derive(Args)]
 #[group(skip)]
 pub(crate) struct MirrorArgs {
     /// Another place of the same content, with its Merkle tree at its end or beside it: what does not match, or cannot be

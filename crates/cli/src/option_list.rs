@@ -15,35 +15,20 @@ use crate::Cli;
 /// everything that is not `ro`, no mount sets times of access itself, and those without the option `suid`
 /// or `dev` of their own are always `nosuid` and `nodev`.
 const WITHOUT_EFFECT: &[&str] = &[
-    "_netdev",
-    "async",
+    "_netdev", "async", "comment", "defaults", "loud", "nofail", "rw", "silent",
+];
+
+/// Those that have none with `no` before them, either.
+const WITHOUT_EFFECT_OR_NO: &[&str] = &[
     "atime",
     "auto",
-    "comment",
-    "defaults",
     "dev",
     "diratime",
     "exec",
     "group",
     "lazytime",
-    "loud",
-    "noatime",
-    "noauto",
-    "nodev",
-    "nodiratime",
-    "nofail",
-    "nogroup",
-    "nolazytime",
-    "noowner",
-    "norelatime",
-    "nostrictatime",
-    "nosuid",
-    "nouser",
-    "nousers",
     "owner",
     "relatime",
-    "rw",
-    "silent",
     "strictatime",
     "suid",
     "user",
@@ -183,7 +168,11 @@ impl From<UnknownOption> for clap::Error {
 }
 
 fn is_without_effect(name: &str) -> bool {
-    name.starts_with("x-") || name.starts_with("X-") || WITHOUT_EFFECT.contains(&name)
+    let without_no = name.strip_prefix("no").unwrap_or(name);
+    name.starts_with("x-")
+        || name.starts_with("X-")
+        || WITHOUT_EFFECT.contains(&name)
+        || WITHOUT_EFFECT_OR_NO.contains(&without_no)
 }
 
 /// The parts between commas. A backslash before a comma or a backslash makes that an ordinary character.

@@ -12,12 +12,12 @@ use clap::{
     builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser},
 };
 use verimount::{
-    FileDigest, ImageDevice, Location, OpenOptions, PublicKey,
+    FileDigest, Location, OpenOptions, PublicKey,
     options::{BlockSize, HashAlgorithm, Salt, TreeParams, parse_hex},
 };
 use verimount_host::{printable, sandbox::Sandbox};
 
-use crate::{dm_verity::DmVerityArgs, mirror_args::MirrorArgs, remote::AccessArgs};
+use crate::{dm_verity::DmVerityArgs, remote::AccessArgs};
 
 /// Parses a number of bytes: digits with an optional suffix K, M, G or T.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
@@ -214,60 +214,22 @@ pub(crate) struct ReadArgs {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_size)]
     tree_cache: u64,
     #[command(flatten)]
-    access: AccessArgs,
+    pub(crate) access: AccessArgs,
 }
 
 impl ReadArgs {
-    /// The options for opening what is at `location`, with these further devices and mirrors.
-    pub(crate) fn options(
-        &self,
-        location: &Location,
-        devices: &[ImageDevice],
-        mirrors: &MirrorArgs,
-    ) -> Result<OpenOptions> {
+    /// The options for reading content of which some is on another machine, or none.
+    pub(crate) fn options(&self, is_remote: bool) -> Result<OpenOptions> {
         let options = OpenOptions::new()
             .sidecar(self.sidecar.clone())
             .tree_cache(usize::try_from(self.tree_cache).unwrap_or(usize::MAX));
-        let options = mirrors.apply(options);
-        let mut locations = self.locations(location, devices, mirrors);
-        let is_remote = locations.any(Location::is_remote);
-        let options = self.access.apply_if(is_remote, options)?;
-        Ok(devices.iter().cloned().fold(options, OpenOptions::device))
+        self.access.apply_if(is_remote, options)
     }
 
     /// The options for reaching what is at `location`, without those for reading it.
     pub(crate) fn access_options(&self, location: &Location) -> Result<OpenOptions> {
         self.access
             .apply_if(location.is_remote(), OpenOptions::new())
-    }
-
-    /// Keeps what reading takes of what is at `location`, with these further devices and mirrors.
-    pub(crate) fn prepare(
-        &self,
-        location: &Location,
-        devices: &[ImageDevice],
-        mirrors: &MirrorArgs,
-        sandbox: &mut Sandbox,
-    ) -> Result<()> {
-        let mut is_remote = false;
-        for location in self.locations(location, devices, mirrors) {
-            sandbox.read_content(location);
-            is_remote |= location.is_remote();
-        }
-        mirrors.prepare(location, self.sidecar.as_ref(), sandbox);
-        self.access.prepare_if(is_remote, sandbox)
-    }
-
-    /// All that is read.
-    fn locations<'a>(
-        &'a self,
-        location: &'a Location,
-        devices: &'a [ImageDevice],
-        mirrors: &'a MirrorArgs,
-    ) -> impl Iterator<Item = &'a Location> {
-        let of_devices = devices.iter().map(ImageDevice::location);
-        let others = self.sidecar.iter().chain(mirrors.locations());
-        of_devices.chain(others).chain([location])
     }
 }
 

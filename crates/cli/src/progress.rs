@@ -1,6 +1,6 @@
 use std::{
     cell::Cell,
-    io::{IsTerminal, stderr},
+    io::{self, IsTerminal, stderr},
     ops::ControlFlow,
     time::{Duration, Instant},
 };
@@ -9,46 +9,24 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verimount::{Progress, Step};
 use verimount_sync::Mutex;
 
-use crate::interrupt::Interrupt;
+use crate::interrupt::{self, go_on};
 
 /// How long work takes before a bar is shown. Shorter work shows none.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// The shortest time between two times that a bar is drawn.
-const INTERVAL: Duration = Duration::from_millis(100);
-
-/// A progress bar for each step of an operation, until it is interrupted.
-pub(crate) struct Bars {
-    interrupt: Interrupt,
-    shown: Mutex<Option<(Step, Bar)>>,
-}
-
-impl Bars {
-    /// What an operation calls to have its progress shown.
-    pub(crate) fn watch(
-        interrupt: &Interrupt,
-    ) -> impl Fn(Progress) -> ControlFlow<()> + Send + Sync + use<> {
-        let bars = Self {
-            interrupt: interrupt.clone(),
-            shown: Mutex::new(None),
-        };
-        move |progress| bars.show(progress)
-    }
-
-    fn show(&self, progress: Progress) -> ControlFlow<()> {
-        let mut shown = self.shown.lock();
-        if shown
-            .as_ref()
-            .is_some_and(|(step, _)| *step != progress.step)
-        {
-            // The old bar is cleared before there is a new one.
-            *shown = None;
-        }
+/// What an operation calls to have its progress shown, by a bar for each step, until it is interrupted.
+pub(crate) fn watch() -> io::Result<impl Fn(Progress) -> ControlFlow<()> + Send + Sync> {
+    interrupt::watch()?;
+    let shown: Mutex<Option<(Step, Bar)>> = Mutex::new(None);
+    Ok(move |progress: Progress| {
+        let mut shown = shown.lock();
+        // The old bar is cleared before there is a new one.
+        drop(shown.take_if(|(step, _)| *step != progress.step));
         let (_, bar) = shown.get_or_insert_with(|| (progress.step, Bar::of(&progress)));
         bar.set_total(progress.total);
         bar.reach(progress.done);
-        self.interrupt.go_on()
-    }
+        go_on()
+    })
 }
 
 fn name(step: Step) -> &'static str {
@@ -86,8 +64,7 @@ const PARTS_SO_FAR: &str = "{msg} {human_pos}";
 /// and cleared when it is dropped.
 pub(crate) struct Bar {
     bar: ProgressBar,
-    done: Cell<u64>,
-    /// When to draw it next; `None` if there is no terminal.
+    /// When to show it; `None` if it is shown, or there is no terminal.
     due: Cell<Option<Instant>>,
 }
 
@@ -115,7 +92,6 @@ impl Bar {
         let due = stderr().is_terminal().then(|| Instant::now() + DELAY);
         Self {
             bar,
-            done: Cell::new(0),
             due: Cell::new(due),
         }
     }
@@ -127,24 +103,16 @@ impl Bar {
 
     /// So many more bytes are done.
     pub(crate) fn add(&self, bytes: u64) {
-        self.reach(self.done.get().saturating_add(bytes));
+        self.reach(self.bar.position().saturating_add(bytes));
     }
 
     /// So many bytes are done in all.
     fn reach(&self, done: u64) {
-        self.done.set(done);
-        let Some(due) = self.due.get() else {
-            return;
-        };
-        let now = Instant::now();
-        if now < due {
-            return;
-        }
-        if self.bar.is_hidden() {
+        if self.due.get().is_some_and(|due| due <= Instant::now()) {
+            self.due.set(None);
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         self.bar.set_position(done);
-        self.due.set(Some(now + INTERVAL));
     }
 }
 

@@ -7,12 +7,11 @@ use verimount_host::printable;
 
 use crate::{
     Outcome,
-    interrupt::Interrupt,
-    json::Made,
+    json::made,
     message::{say, wrong_usage},
     model_args::SignatureArgs,
     options::{TreeArgs, of_size},
-    progress::Bars,
+    progress::watch,
 };
 
 /// Add a Merkle tree to a file of any kind; print its digest, or its root hash for dm-verity
@@ -54,12 +53,13 @@ enum Format {
 impl Seal {
     pub(crate) fn run(self) -> Result<Outcome> {
         let options = self.options()?;
-        let interrupt = Interrupt::watch()?;
-        let made = seal(&self.file, &options.watch(Bars::watch(&interrupt)))?;
-        self.note(&made);
-        Outcome::Good.report(self.json.then(|| self.report(&made)), |out| {
-            writeln!(out, "{} {}", made.identity, printable(&self.file))
-        })
+        let new = seal(&self.file, &options.watch(watch()?))?;
+        self.note(&new);
+        let (file, identity) = (printable(&self.file), &new.identity);
+        // In a sidecar, it is at the beginning.
+        let offset = new.hash_offset.filter(|_| self.append);
+        let json = self.json.then(|| made(file, Some(identity), offset));
+        Outcome::Good.report(json, |out| writeln!(out, "{identity} {file}"))
     }
 
     fn options(&self) -> Result<SealOptions> {
@@ -82,11 +82,6 @@ impl Seal {
             .append(self.append)
             .model_signature(self.signature.read()?)
             .replace(self.force))
-    }
-
-    fn report(&self, made: &NewSeal) -> Made {
-        let offset = made.hash_offset.filter(|_| self.append);
-        Made::new(printable(&self.file), Some(&made.identity)).with_hash_offset(offset)
     }
 
     fn note(&self, made: &NewSeal) {

@@ -6,9 +6,9 @@ use std::{
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use serde::Serialize;
+use serde_json::{Value, json};
 use verimount::{
-    Finding, Location, Report, VerifyOptions,
+    Finding, Location, Repaired, Report, VerifyOptions,
     options::{BadReason, BlockKind},
 };
 use verimount_host::printable;
@@ -16,11 +16,11 @@ use verimount_host::printable;
 use crate::{
     Outcome,
     content_args::ContentArgs,
-    interrupt::Interrupt,
+    json::shown,
     message::{counted, say, wrong_usage},
     model_args::read_model_key,
     options::location,
-    progress::Bars,
+    progress::watch,
 };
 
 /// Read a whole sealed file and list every bad range and the affected files
@@ -51,55 +51,6 @@ pub(crate) struct Verify {
     content: ContentArgs,
 }
 
-/// A report as JSON.
-#[derive(Serialize)]
-struct JsonReport {
-    /// As [`printable`] shows it, as not every path is text.
-    file: String,
-    digest: String,
-    size: u64,
-    /// Whether nothing is wrong with it and its devices.
-    ok: bool,
-    bad_bytes: u64,
-    bad_ranges: u64,
-    /// The first of them.
-    bad: Vec<JsonFinding>,
-    /// What was replaced, if something was bad and that was wanted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repaired: Option<JsonRepaired>,
-    /// A defect of the image although all bytes match.
-    image: Option<String>,
-    /// The model whose signature was checked.
-    model: Option<JsonModel>,
-    /// The reports of its further devices.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    devices: Vec<Self>,
-}
-
-#[derive(Serialize)]
-struct JsonRepaired {
-    ranges: u64,
-    /// How many bytes are bad nevertheless.
-    bad_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct JsonModel {
-    name: String,
-    files: usize,
-}
-
-#[derive(Serialize)]
-struct JsonFinding {
-    start: u64,
-    end: u64,
-    /// The kind of the bad block: data, a level of the Merkle tree, or unreadable.
-    place: String,
-    reason: String,
-    /// As [`printable`] shows them.
-    files: Vec<String>,
-}
-
 impl Verify {
     pub(crate) fn run(mut self) -> Result<Outcome> {
         self.content.mirrors.add_repairing(&self.repair_from);
@@ -108,14 +59,13 @@ impl Verify {
         }
         let key = self.model_key.as_deref().map(read_model_key).transpose()?;
         let opened = self.content.open(&self.file)?;
-        let interrupt = Interrupt::watch()?;
         let mut reports = Vec::new();
         // The image, and its devices.
         for file in iter::once(&opened).chain(opened.devices()) {
             let is_image = reports.is_empty();
             let options = VerifyOptions::new()
                 .model_key(key.clone().filter(|_| is_image))
-                .watch(Bars::watch(&interrupt));
+                .watch(watch()?);
             let report = file.verify(&options)?;
             if let Some(error) = &report.unnamed {
                 say(format_args!("note: not all files can be named: {error}"));
@@ -123,7 +73,7 @@ impl Verify {
             reports.push((file.location().to_string(), report));
         }
         let is_good = reports.iter().all(|(_, report)| report.is_good());
-        let json = self.json.then(|| JsonReport::of_all(&reports)).flatten();
+        let json = self.json.then(|| to_json(&reports, is_good)).flatten();
         Outcome::of_data(is_good).report(json, |out| {
             let mut reports = reports.iter();
             reports.try_for_each(|(file, report)| print(out, file, report))
@@ -131,57 +81,60 @@ impl Verify {
     }
 }
 
-impl JsonReport {
-    /// The report of an image, which is the first, with those of its devices.
-    fn of_all(reports: &[(String, Report)]) -> Option<Self> {
-        let mut all = reports.iter().map(|(file, report)| Self::new(file, report));
-        let mut image = all.next()?;
-        image.devices = all.collect();
-        image.ok &= image.devices.iter().all(|device| device.ok);
-        Some(image)
+/// The report of an image, which is the first, with those of its devices.
+fn to_json(reports: &[(String, Report)], is_good: bool) -> Option<Value> {
+    let mut all = reports
+        .iter()
+        .map(|(file, report)| report_json(file, report));
+    let mut image = all.next()?;
+    image["ok"] = is_good.into();
+    let devices: Vec<Value> = all.collect();
+    if !devices.is_empty() {
+        image["devices"] = devices.into();
     }
-
-    fn new(file: &str, report: &Report) -> Self {
-        Self {
-            file: file.to_owned(),
-            digest: report.identity.to_string(),
-            size: report.size,
-            ok: report.is_good(),
-            bad_bytes: report.bad_bytes,
-            bad_ranges: report.bad_ranges,
-            bad: report.bad.iter().map(JsonFinding::new).collect(),
-            repaired: report.repaired.map(|repaired| JsonRepaired {
-                ranges: repaired.ranges,
-                bad_bytes: repaired.bad_bytes,
-            }),
-            image: report.defect.as_ref().map(ToString::to_string),
-            model: report.model.as_ref().map(|model| JsonModel {
-                name: model.name.clone(),
-                files: model.files,
-            }),
-            devices: Vec::new(),
-        }
-    }
+    Some(image)
 }
 
-impl JsonFinding {
-    fn new(finding: &Finding) -> Self {
-        let place = match &finding.reason {
-            BadReason::Mismatch(mismatch) => match mismatch.place {
-                BlockKind::Data => "data".to_owned(),
-                BlockKind::Tree(level) => format!("tree level {level}"),
-            },
-            BadReason::Unreadable(_) => "unreadable".to_owned(),
-        };
-        let shown = |path: &PathBuf| printable(path).to_string();
-        Self {
-            start: finding.range.start,
-            end: finding.range.end,
-            place,
-            reason: finding.reason.to_string(),
-            files: finding.files.iter().map(shown).collect(),
-        }
+fn report_json(file: &str, report: &Report) -> Value {
+    let mut json = json!({
+        "file": file,
+        "digest": report.identity.to_string(),
+        "size": report.size,
+        "ok": report.is_good(),
+        "bad_bytes": report.bad_bytes,
+        "bad_ranges": report.bad_ranges,
+        // The first of them.
+        "bad": report.bad.iter().map(finding_json).collect::<Vec<_>>(),
+        // A defect of the image although all bytes match.
+        "image": report.defect.as_ref().map(ToString::to_string),
+        // The model whose signature was checked.
+        "model": report.model.as_ref().map(|model| json!({"name": model.name, "files": model.files})),
+    });
+    // What was replaced, if something was bad and that was wanted, and how many bytes are bad nevertheless.
+    if let Some(Repaired {
+        ranges, bad_bytes, ..
+    }) = report.repaired
+    {
+        json["repaired"] = json!({"ranges": ranges, "bad_bytes": bad_bytes});
     }
+    json
+}
+
+fn finding_json(finding: &Finding) -> Value {
+    let place = match &finding.reason {
+        BadReason::Mismatch(mismatch) => match mismatch.place {
+            BlockKind::Data => "data".to_owned(),
+            BlockKind::Tree(level) => format!("tree level {level}"),
+        },
+        BadReason::Unreadable(_) => "unreadable".to_owned(),
+    };
+    json!({
+        "start": finding.range.start,
+        "end": finding.range.end,
+        "place": place,
+        "reason": finding.reason.to_string(),
+        "files": shown(&finding.files),
+    })
 }
 
 fn print(out: &mut impl Write, file: &str, report: &Report) -> io::Result<()> {

@@ -180,6 +180,12 @@ impl Fault {
     }
 }
 
+impl<F: OtherFault> From<F> for Fault {
+    fn from(fault: F) -> Self {
+        Self::Other(Box::new(fault))
+    }
+}
+
 impl From<Errno> for Fault {
     fn from(error: Errno) -> Self {
         Self::Io(error.into())

@@ -34,6 +34,7 @@ mod pin;
 mod place;
 mod progress;
 mod seal_search;
+mod setters;
 mod trust;
 
 pub use accepted::{Accepted, reader};

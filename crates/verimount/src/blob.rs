@@ -1,15 +1,12 @@
 //! Blobs of container images, which are named by their digests.
 
-use std::{
-    io::{self, Read, Write},
-    path::Path,
-};
+use std::io::{Read, Write};
 
 use sha2::{Sha256, Sha512, digest::DynDigest};
 use verimount_content::{Step, UNKNOWN, Watch, step};
 use verimount_verity::{Digest, HashAlgorithm, parse_hex};
 
-use crate::{Error, fault::ContentFault};
+use crate::fault::ContentFault;
 
 /// How much of a blob is read at once, in bytes.
 const PIECE: usize = 1 << 20;
@@ -25,34 +22,13 @@ pub(crate) fn digest_text(digest: &Digest) -> String {
     format!("{}:{digest}", digest.algorithm())
 }
 
-/// Why a blob was not read to its end.
-pub(crate) enum Stopped {
-    Io(io::Error),
-    Cancelled,
-}
-
-impl Stopped {
-    pub(crate) fn at(self, source: &Path) -> Error {
-        match self {
-            Self::Io(error) => ContentFault::io(source, error),
-            Self::Cancelled => ContentFault::Cancelled.at(source),
-        }
-    }
-}
-
-impl From<io::Error> for Stopped {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
 /// Copies a blob, and returns its digest and the number of its bytes.
 pub(crate) fn hashed(
     mut from: impl Read,
     mut to: impl Write,
     algorithm: HashAlgorithm,
     watch: &mut Watch<'_>,
-) -> Result<(Digest, u64), Stopped> {
+) -> Result<(Digest, u64), ContentFault> {
     let mut progress = step(watch, Step::Hash, UNKNOWN);
     let mut hasher: Box<dyn DynDigest> = match algorithm {
         HashAlgorithm::Sha256 => Box::<Sha256>::default(),
@@ -70,7 +46,7 @@ pub(crate) fn hashed(
         to.write_all(&piece[..read])?;
         len += read as u64;
         if progress(read as u64).is_break() {
-            return Err(Stopped::Cancelled);
+            return Err(ContentFault::Cancelled);
         }
     }
 }

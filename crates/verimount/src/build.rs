@@ -3,7 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use verimount_content::{UNKNOWN, Watch, Watcher, open_file, step, watched};
+use verimount_content::{UNKNOWN, Watch, Watcher, open_file, setters, step, watched};
 use verimount_scan::{Links, Losses, Options as ScanOptions, OutwardLinks, SourceTree, scan};
 use verimount_source::{FileSource, OutputFile, ReadAt, all_processors, folder_of};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
@@ -36,48 +36,32 @@ impl BuildOptions {
         Self::default()
     }
 
-    /// The image's format.
-    pub fn format(mut self, format: ImageFormat) -> Self {
-        self.format = format;
-        self
-    }
+    setters! {
+        /// The image's format.
+        format: ImageFormat => format;
 
-    /// What of the directory or archive is taken, and what is changed in it. By default, all of it as it is, but the
-    /// whiteouts of an archive become those of overlayfs.
-    pub fn scan(mut self, scan: ScanOptions) -> Self {
-        self.scan = scan;
-        self
-    }
+        /// What of the directory or archive is taken, and what is changed in it. By default, all of it as it is, but the
+        /// whiteouts of an archive become those of overlayfs.
+        scan: ScanOptions => scan;
 
-    /// The Merkle tree that is appended, if any. By default SHA-256 in blocks of 4 KiB.
-    pub fn seal(mut self, seal: impl Into<Option<TreeParams>>) -> Self {
-        self.seal = seal.into();
-        self
-    }
+        /// The Merkle tree that is appended, if any. By default SHA-256 in blocks of 4 KiB.
+        seal: impl Into<Option<TreeParams>> => seal;
 
-    /// The signature of the model in the directory, whose names and contents must be those that are signed. They are compared
-    /// while they are read for the image, once. The image keeps the signature as `model.sig` in its root.
-    ///
-    /// Paths that the signature ignores are [left out](Built::left_out), and so is the signature's own file. What no signature
-    /// covers does not matter: everything belongs to root, all may read it and nobody execute it, it was changed at
-    /// the beginning of 1970, and it has no extended attributes.
-    pub fn model_signature(mut self, signature: impl Into<Option<ModelSignature>>) -> Self {
-        self.checks.signature = signature.into();
-        self
-    }
+        /// The signature of the model in the directory, whose names and contents must be those that are signed. They are compared
+        /// while they are read for the image, once. The image keeps the signature as `model.sig` in its root.
+        ///
+        /// Paths that the signature ignores are [left out](Built::left_out), and so is the signature's own file. What no signature
+        /// covers does not matter: everything belongs to root, all may read it and nobody execute it, it was changed at
+        /// the beginning of 1970, and it has no extended attributes.
+        model_signature: impl Into<Option<ModelSignature>> => checks.signature;
 
-    /// Whether all files of the directory must be links to blobs in a cache of Hugging Face, which are named by
-    /// their SHA-256, or by their SHA-1 as an object of git, and must have that digest. Links must be
-    /// [followed](crate::options::Links::Followed).
-    pub fn hugging_face(mut self, check: bool) -> Self {
-        self.checks.hugging_face = check;
-        self
-    }
+        /// Whether all files of the directory must be links to blobs in a cache of Hugging Face, which are named by
+        /// their SHA-256, or by their SHA-1 as an object of git, and must have that digest. Links must be
+        /// [followed](crate::options::Links::Followed).
+        hugging_face: bool => checks.hugging_face;
 
-    /// Whether a file is replaced that is not an image.
-    pub fn replace(mut self, replace: bool) -> Self {
-        self.replace = replace;
-        self
+        /// Whether a file is replaced that is not an image.
+        replace: bool => replace;
     }
 }
 

@@ -5,7 +5,7 @@ use verimount_erofs::BuildError as ErofsError;
 use verimount_models::{Differs, Error as ModelError, Uncovered};
 use verimount_romfs::BuildError as RomfsError;
 use verimount_scan::{ArchiveError, Error as ScanError, Loss};
-use verimount_tree::{Error as TreeError, Lost};
+use verimount_tree::Lost;
 
 use crate::{
     Error, ErrorKind, Location, LossText, fault::ContentFault, image_archive::ImageArchiveError,
@@ -14,9 +14,6 @@ use crate::{
 /// What failed. The text continues the name of the file that it is about, and includes the texts of its causes.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildFault {
-    /// Content cannot be opened or read.
-    #[error(transparent)]
-    Content(#[from] ContentFault),
     /// A directory or archive cannot be read, or has changed meanwhile. The reason names the place.
     #[error(transparent)]
     Scan(ScanError),
@@ -78,19 +75,12 @@ pub(crate) enum BuildFault {
 impl BuildFault {
     /// The error that this happened to the file at `location`.
     pub(crate) fn at(self, location: impl Into<Location>) -> Error {
-        self.into_content().at(location)
+        ContentFault::from(self).at(location)
     }
 
     /// The error for a fault whose text names the place.
     pub(crate) fn somewhere(self) -> Error {
-        self.into_content().somewhere()
-    }
-
-    fn into_content(self) -> ContentFault {
-        match self {
-            Self::Content(fault) => fault,
-            other => ContentFault::Other(Box::new(other)),
-        }
+        ContentFault::from(self).somewhere()
     }
 
     /// The error that a directory or archive cannot be scanned.
@@ -120,16 +110,9 @@ impl BuildFault {
     }
 }
 
-impl From<TreeError> for BuildFault {
-    fn from(error: TreeError) -> Self {
-        Self::Content(error.into())
-    }
-}
-
 impl OtherFault for BuildFault {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Content(fault) => fault.kind(),
             Self::Scan(error)
             | Self::BuildRomfs(RomfsError::Scan(error))
             | Self::BuildErofs(ErofsError::Scan(error)) => of_scan(error),

@@ -1,3 +1,4 @@
+use verimount_content::setters;
 use verimount_erofs::Options as ErofsOptions;
 use verimount_romfs::Options as RomfsImageOptions;
 
@@ -33,22 +34,15 @@ pub struct RomfsOptions {
 }
 
 impl RomfsOptions {
-    /// The image's own options.
-    pub fn image(mut self, options: RomfsImageOptions) -> Self {
-        self.image = options;
-        self
-    }
+    setters! {
+        /// The image's own options.
+        image: RomfsImageOptions => image;
 
-    /// Whether files are stored, too, that not everybody may read. In the image, everybody may read them.
-    pub fn widen_permissions(mut self, widen: bool) -> Self {
-        self.widen_permissions = widen;
-        self
-    }
+        /// Whether files are stored, too, that not everybody may read. In the image, everybody may read them.
+        widen_permissions: bool => widen_permissions;
 
-    /// Which other losses make the build fail.
-    pub fn refused_losses(mut self, losses: RefusedLosses) -> Self {
-        self.refused_losses = losses;
-        self
+        /// Which other losses make the build fail.
+        refused_losses: RefusedLosses => refused_losses;
     }
 }
 

@@ -27,7 +27,7 @@ use rustix::{
     fs::{AtFlags, FileType as SystemType, Mode, linkat, mknodat, symlinkat},
     io::Errno,
 };
-use verimount_content::{Watch, Watcher, step, watched};
+use verimount_content::{Watch, Watcher, setters, step, watched};
 use verimount_source::{FileId, Progress, Scratch};
 use verimount_tree::{
     Attr, Error as TreeError, ExtentKind, FileType, NodeId, Ownership, Tree, walk,
@@ -39,11 +39,7 @@ use self::{
     new_file::NewFile,
     restore::{Copied, Restorer, plain_mode},
 };
-use crate::{
-    Error, Location, Step,
-    fault::{ContentFault, Fault},
-    file::CHUNK,
-};
+use crate::{Error, Location, Step, fault::ContentFault, file::CHUNK};
 
 pub use unrestored::{Unrestored, UnrestoredFiles, UnrestoredText};
 
@@ -65,11 +61,10 @@ impl ExtractOptions {
         Self::default()
     }
 
-    /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its format lets files
-    /// share data.
-    pub fn max_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
-        self.max_bytes = bytes.into();
-        self
+    setters! {
+        /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its format lets files
+        /// share data.
+        max_bytes: impl Into<Option<u64>> => max_bytes;
     }
 }
 
@@ -117,8 +112,8 @@ fn extract_watched(
         scratch: Scratch::default(),
         progress: &mut step(watch, Step::Extract, size),
     };
-    let error = |fault: Fault, path: &Path| match fault {
-        Fault::Content(ContentFault::Cancelled) => fault.at(location),
+    let error = |fault: ContentFault, path: &Path| match fault {
+        ContentFault::Cancelled => fault.at(location),
         _ => fault.at(directory.join(path)),
     };
     let walked = walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
@@ -170,7 +165,7 @@ struct FirstName {
 }
 
 impl Extraction<'_> {
-    fn entry(&mut self, path: &Path, attr: &Attr) -> Result<(), Fault> {
+    fn entry(&mut self, path: &Path, attr: &Attr) -> Result<(), ContentFault> {
         self.report(0)?;
         let name = path.file_name().unwrap_or_default();
         self.directories.enter(path.iter().count())?;
@@ -202,7 +197,12 @@ impl Extraction<'_> {
     }
 
     /// Copies a file without its attributes; `None` if the caller may not make such a file.
-    fn make(&mut self, name: &OsStr, path: &Path, attr: &Attr) -> Result<Option<NewFile>, Fault> {
+    fn make(
+        &mut self,
+        name: &OsStr,
+        path: &Path,
+        attr: &Attr,
+    ) -> Result<Option<NewFile>, ContentFault> {
         let directory = self.directories.current();
         let file_type = match attr.file_type {
             // A walk visits directories as such.
@@ -240,7 +240,7 @@ impl Extraction<'_> {
         }
     }
 
-    fn link(&mut self, node: NodeId, name: &OsStr) -> Result<(), Fault> {
+    fn link(&mut self, node: NodeId, name: &OsStr) -> Result<(), ContentFault> {
         let first = &self.links[&node];
         let from = self.directories.reopen(first.directory)?;
         let to = self.directories.current();
@@ -254,7 +254,7 @@ impl Extraction<'_> {
     }
 
     /// Copies the content of a file. Its holes stay holes.
-    fn copy(&mut self, file: &File, attr: &Attr) -> Result<(), Fault> {
+    fn copy(&mut self, file: &File, attr: &Attr) -> Result<(), ContentFault> {
         let mut offset = 0;
         while offset < attr.size {
             let extent = self.tree.extent(attr.node, offset)?;
@@ -272,7 +272,12 @@ impl Extraction<'_> {
         Ok(file.set_len(attr.size)?)
     }
 
-    fn copy_data(&mut self, file: &File, node: NodeId, range: Range<u64>) -> Result<(), Fault> {
+    fn copy_data(
+        &mut self,
+        file: &File,
+        node: NodeId,
+        range: Range<u64>,
+    ) -> Result<(), ContentFault> {
         self.budget.spend(range.end - range.start)?;
         let mut offset = range.start;
         while offset < range.end {
@@ -289,7 +294,7 @@ impl Extraction<'_> {
         Ok(())
     }
 
-    fn finish_directory(&mut self, index: DirectoryIndex) -> Result<(), Fault> {
+    fn finish_directory(&mut self, index: DirectoryIndex) -> Result<(), ContentFault> {
         if !self.restorer.restores {
             return Ok(());
         }
@@ -304,9 +309,9 @@ impl Extraction<'_> {
     }
 
     /// So many more bytes are done; an error if it was cancelled.
-    fn report(&mut self, bytes: u64) -> Result<(), Fault> {
+    fn report(&mut self, bytes: u64) -> Result<(), ContentFault> {
         if (self.progress)(bytes).is_break() {
-            Err(ContentFault::Cancelled.into())
+            Err(ContentFault::Cancelled)
         } else {
             Ok(())
         }

@@ -1,10 +1,8 @@
 //! What can fail. [`Error`] adds where, and what it means.
 
-use std::{fmt, io};
+use std::fmt;
 
-use rustix::io::Errno;
 use verimount_content::OtherFault;
-use verimount_tree::Error as TreeError;
 
 use crate::{Error, ErrorKind, Location};
 
@@ -13,9 +11,6 @@ pub(crate) use verimount_content::Fault as ContentFault;
 /// What failed. The text continues the name of the file that it is about, and includes the texts of its causes.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// Content cannot be opened or read.
-    #[error(transparent)]
-    Content(#[from] ContentFault),
     /// The content of a file was wanted as text.
     #[error(": it is not text in UTF-8")]
     NotText,
@@ -63,27 +58,19 @@ pub(crate) enum Fault {
 impl Fault {
     /// The error that this happened to the file at `location`.
     pub(crate) fn at(self, location: impl Into<Location>) -> Error {
-        self.into_content().at(location)
+        ContentFault::from(self).at(location)
     }
 
     /// The error for a fault whose text names the place.
     #[cfg(feature = "remote")]
     pub(crate) fn somewhere(self) -> Error {
-        self.into_content().somewhere()
-    }
-
-    fn into_content(self) -> ContentFault {
-        match self {
-            Self::Content(fault) => fault,
-            other => ContentFault::Other(Box::new(other)),
-        }
+        ContentFault::from(self).somewhere()
     }
 }
 
 impl OtherFault for Fault {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Content(fault) => fault.kind(),
             Self::UnpinnedDevice => ErrorKind::DeviceNotTrusted,
             #[cfg(feature = "remote")]
             Self::Damaged => ErrorKind::Damaged,
@@ -94,24 +81,6 @@ impl OtherFault for Fault {
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::NotEmpty | Self::NoCache | Self::SignedAppend => ErrorKind::InvalidInput,
         }
-    }
-}
-
-impl From<io::Error> for Fault {
-    fn from(error: io::Error) -> Self {
-        Self::Content(error.into())
-    }
-}
-
-impl From<TreeError> for Fault {
-    fn from(error: TreeError) -> Self {
-        Self::Content(error.into())
-    }
-}
-
-impl From<Errno> for Fault {
-    fn from(error: Errno) -> Self {
-        Self::Content(error.into())
     }
 }
 

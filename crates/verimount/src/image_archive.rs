@@ -5,7 +5,6 @@ use std::{
     fs::File,
     io::{self, Read},
     ops::Range,
-    path::Path,
     sync::Arc,
 };
 
@@ -15,9 +14,8 @@ use verimount_names::one_line;
 use verimount_scan::ArchiveScan;
 
 use crate::{
-    Error,
     archive_input::Rest,
-    blob::{Stopped, digest_text, hashed, parse_digest},
+    blob::{digest_text, hashed, parse_digest},
     build_fault::BuildFault,
     fault::ContentFault,
 };
@@ -82,31 +80,11 @@ pub(crate) enum ImageArchiveError {
     /// There are more images than the limit.
     #[error("it has more than {MAX_IMAGES} container images")]
     Images,
-    /// It cannot be read.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// The caller has ended it.
-    #[error("interrupted")]
-    Cancelled,
 }
 
-impl ImageArchiveError {
-    /// The error for an archive or directory.
-    pub(crate) fn at(self, source: &Path) -> Error {
-        match self {
-            Self::Io(error) => ContentFault::io(source, error),
-            Self::Cancelled => ContentFault::Cancelled.at(source),
-            other => BuildFault::ImageArchive(other).at(source),
-        }
-    }
-}
-
-impl From<Stopped> for ImageArchiveError {
-    fn from(stopped: Stopped) -> Self {
-        match stopped {
-            Stopped::Io(error) => Self::Io(error),
-            Stopped::Cancelled => Self::Cancelled,
-        }
+impl From<ImageArchiveError> for ContentFault {
+    fn from(error: ImageArchiveError) -> Self {
+        BuildFault::ImageArchive(error).into()
     }
 }
 
@@ -166,12 +144,12 @@ impl ImageFiles for InArchive<'_> {
 pub(crate) fn layers(
     files: &dyn ImageFiles,
     watch: &mut Watch<'_>,
-) -> Result<Option<Vec<FilePart>>, ImageArchiveError> {
+) -> Result<Option<Vec<FilePart>>, ContentFault> {
     let mut finder = Finder::new(files, watch);
     match finder.images()?.as_deref() {
         None => Ok(None),
         Some([image]) => finder.open(image).map(Some),
-        Some(several) => Err(ImageArchiveError::Several(several.len())),
+        Some(several) => Err(ImageArchiveError::Several(several.len()).into()),
     }
 }
 
@@ -179,7 +157,7 @@ pub(crate) fn layers(
 pub(crate) fn images(
     files: &dyn ImageFiles,
     watch: &mut Watch<'_>,
-) -> Result<Option<Vec<Vec<FilePart>>>, ImageArchiveError> {
+) -> Result<Option<Vec<Vec<FilePart>>>, ContentFault> {
     let mut finder = Finder::new(files, watch);
     let images = finder.images()?;
     let opened = images.map(|images| images.iter().map(|image| finder.open(image)).collect());
@@ -223,7 +201,7 @@ impl<'a, 'w> Finder<'a, 'w> {
         }
     }
 
-    fn images(&mut self) -> Result<Option<Vec<LayerNames>>, ImageArchiveError> {
+    fn images(&mut self) -> Result<Option<Vec<LayerNames>>, ContentFault> {
         match self.of_docker()? {
             Some(images) => Ok(Some(images)),
             None if self.has("oci-layout")? && self.has(INDEX)? => self.of_oci().map(Some),
@@ -231,15 +209,15 @@ impl<'a, 'w> Finder<'a, 'w> {
         }
     }
 
-    fn open(&mut self, image: &LayerNames) -> Result<Vec<FilePart>, ImageArchiveError> {
+    fn open(&mut self, image: &LayerNames) -> Result<Vec<FilePart>, ContentFault> {
         if image.len() > MAX_LAYERS {
-            return Err(ImageArchiveError::Layers);
+            return Err(ImageArchiveError::Layers.into());
         }
         image.iter().map(|name| self.layer(name)).collect()
     }
 
     /// A layer, all of which has the digest that it is named by.
-    fn layer(&mut self, name: &FileName) -> Result<FilePart, ImageArchiveError> {
+    fn layer(&mut self, name: &FileName) -> Result<FilePart, ContentFault> {
         if let Some(found) = self.layers.get(&name.path) {
             return Ok(found.clone());
         }
@@ -250,7 +228,7 @@ impl<'a, 'w> Finder<'a, 'w> {
     }
 
     /// Compares the content of a file with the digest that it is named by.
-    fn check(&mut self, name: &FileName, content: impl Read) -> Result<(), ImageArchiveError> {
+    fn check(&mut self, name: &FileName, content: impl Read) -> Result<(), ContentFault> {
         let Some(digest) = &name.digest else {
             return Ok(());
         };
@@ -263,19 +241,18 @@ impl<'a, 'w> Finder<'a, 'w> {
         Err(ImageArchiveError::WrongDigest {
             name: name.path.clone(),
             actual: digest_text(&actual),
-        })
+        }
+        .into())
     }
 
     /// Docker's format; `None` if it is another one. Other archives may have a file of the name, too.
-    fn of_docker(&mut self) -> Result<Option<Vec<LayerNames>>, ImageArchiveError> {
+    fn of_docker(&mut self) -> Result<Option<Vec<LayerNames>>, ContentFault> {
         let name = FileName::of_docker("manifest.json".to_owned());
         let Some(part) = self.files.open(&name.path)? else {
             return Ok(None);
         };
-        let images: Vec<DockerImage> = match self.parse(&name, &part) {
-            Ok(images) => images,
-            Err(ImageArchiveError::Invalid { .. }) => return Ok(None),
-            Err(error) => return Err(error),
+        let Ok(images) = self.parse::<Vec<DockerImage>>(&name, &part)? else {
+            return Ok(None);
         };
         let layers = |image: DockerImage| image.layers.into_iter().map(FileName::of_docker);
         let images: Vec<_> = images
@@ -286,7 +263,7 @@ impl<'a, 'w> Finder<'a, 'w> {
     }
 
     /// OCI's format.
-    fn of_oci(&mut self) -> Result<Vec<LayerNames>, ImageArchiveError> {
+    fn of_oci(&mut self) -> Result<Vec<LayerNames>, ContentFault> {
         let mut images = Vec::new();
         let mut seen = BTreeSet::new();
         let index = FileName {
@@ -298,9 +275,9 @@ impl<'a, 'w> Finder<'a, 'w> {
             if depth == MAX_LISTS {
                 let reason = "lists are nested too deeply".to_owned();
                 let name = name.path;
-                return Err(ImageArchiveError::Invalid { name, reason });
+                return Err(ImageArchiveError::Invalid { name, reason }.into());
             }
-            match self.parse(&name, &self.find(&name.path)?)? {
+            match self.parse(&name, &self.find(&name.path)?)?? {
                 OciObject::Image { layers } => {
                     images.push(layers.iter().map(Reference::name).collect());
                 }
@@ -311,14 +288,14 @@ impl<'a, 'w> Finder<'a, 'w> {
                 }
             }
             if seen.len() > MAX_IMAGES {
-                return Err(ImageArchiveError::Images);
+                return Err(ImageArchiveError::Images.into());
             }
         }
         Ok(images)
     }
 
     /// What of a list is there. There need not be the images for all platforms that it names, but one.
-    fn there(&self, list: &[Reference]) -> Result<Vec<FileName>, ImageArchiveError> {
+    fn there(&self, list: &[Reference]) -> Result<Vec<FileName>, ContentFault> {
         let is_image = |it: &&Reference| !it.annotations.contains_key(REFERENCE_TYPE);
         let mut there = Vec::new();
         let mut missing = None;
@@ -330,38 +307,38 @@ impl<'a, 'w> Finder<'a, 'w> {
             }
         }
         match missing {
-            Some(name) if there.is_empty() => Err(ImageArchiveError::Missing(name)),
+            Some(name) if there.is_empty() => Err(ImageArchiveError::Missing(name).into()),
             _ => Ok(there),
         }
     }
 
-    fn has(&self, name: &str) -> Result<bool, ImageArchiveError> {
+    fn has(&self, name: &str) -> Result<bool, ContentFault> {
         Ok(self.files.open(name)?.is_some())
     }
 
-    fn find(&self, name: &str) -> Result<FilePart, ImageArchiveError> {
+    fn find(&self, name: &str) -> Result<FilePart, ContentFault> {
         let part = self.files.open(name)?;
-        part.ok_or_else(|| ImageArchiveError::Missing(name.to_owned()))
+        part.ok_or_else(|| ImageArchiveError::Missing(name.to_owned()).into())
     }
 
-    /// What a description says.
+    /// What a description says; inside, the error of one that is none.
     fn parse<T: DeserializeOwned>(
         &mut self,
         name: &FileName,
         part: &FilePart,
-    ) -> Result<T, ImageArchiveError> {
+    ) -> Result<Result<T, ImageArchiveError>, ContentFault> {
         let invalid = |reason: String| ImageArchiveError::Invalid {
             name: name.path.clone(),
             reason,
         };
         let FilePart { file, range } = part;
         if range.end - range.start > MAX_DESCRIPTION {
-            return Err(invalid("it is too long".to_owned()));
+            return Ok(Err(invalid("it is too long".to_owned())));
         }
         let mut bytes = Vec::new();
         Rest::new(file, range.clone()).read_to_end(&mut bytes)?;
         self.check(name, &bytes[..])?;
-        serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))
+        Ok(serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string())))
     }
 }
 

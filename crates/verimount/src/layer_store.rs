@@ -22,7 +22,7 @@ use verimount_verity::HashAlgorithm;
 use crate::{
     BuildOptions, Built, Error,
     archive_input::{Receiver, Rest, compression, open_archive, seekable},
-    blob::{Stopped, digest_text, hashed},
+    blob::{digest_text, hashed},
     build::build_tree,
     build_fault::BuildFault,
     fault::ContentFault,
@@ -143,7 +143,8 @@ impl<'o> Store<'o> {
         source: &Path,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
-        let images = images(files, watch).and_then(|found| found.ok_or(ImageArchiveError::Nothing));
+        let images = images(files, watch)
+            .and_then(|found| found.ok_or_else(|| ImageArchiveError::Nothing.into()));
         let images = images.map_err(|error| error.at(source))?;
         let mut layers = images.iter().flatten();
         layers.try_for_each(|layer| self.add(layer, source, watch))
@@ -194,7 +195,7 @@ impl<'o> Store<'o> {
         &self,
         layer: &FilePart,
         watch: &mut Watch<'_>,
-    ) -> Result<(String, Range<u64>), Stopped> {
+    ) -> Result<(String, Range<u64>), ContentFault> {
         let start = (&self.file).stream_position()?;
         let from = Rest::new(&layer.file, layer.range.clone());
         let (digest, len) = hashed(from, &self.file, HashAlgorithm::Sha256, watch)?;

@@ -91,7 +91,7 @@ fn read_text(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// The model signature that an image keeps, if it has one: nothing of it is checked.
-pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, BuildFault> {
+pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, ContentFault> {
     let attr = match tree.lookup(NodeId::ROOT, SIGNATURE_FILE.as_ref()) {
         Err(TreeError::NotFound) => return Ok(None),
         attr => attr?,
@@ -99,11 +99,13 @@ pub(crate) fn kept_signature(tree: &dyn Tree) -> Result<Option<Bundle>, BuildFau
     let mut text = Vec::new();
     // One byte too many tells that it is too long.
     let size = attr.size.min(MAX_BUNDLE as u64 + 1);
-    let mut take = |bytes: &[u8]| text.extend_from_slice(bytes);
-    verifying::read_all(tree, attr.node, size, &mut take)?;
+    verifying::read_while(tree, attr.node, size, &mut |bytes| {
+        text.extend_from_slice(bytes);
+        true
+    })?;
     Bundle::parse(&text)
         .map(Some)
-        .map_err(BuildFault::ModelSignature)
+        .map_err(|error| BuildFault::ModelSignature(error).into())
 }
 
 /// The longest model signature in bytes of which is told what it says of itself: that is read of any image, so an attacker

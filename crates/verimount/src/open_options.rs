@@ -1,4 +1,4 @@
-use verimount_content::{Options, Pins, Trust};
+use verimount_content::{Options, Pins, Trust, setters};
 use verimount_verity::{FileDigest, PublicKey};
 
 use crate::{Error, ImageDevice, Location, RootHash, fault::ContentFault};
@@ -40,22 +40,15 @@ impl OpenOptions {
         Self::default()
     }
 
-    /// Accepts only content with this digest of fs-verity.
-    pub fn digest(mut self, digest: FileDigest) -> Self {
-        self.pins.digest = Some(digest);
-        self
-    }
+    setters! {
+        /// Accepts only content with this digest of fs-verity.
+        digest: FileDigest => pins.digest;
 
-    /// Accepts only content whose seal of fs-verity is signed with this key.
-    pub fn key(mut self, key: PublicKey) -> Self {
-        self.pins.key = Some(key);
-        self
-    }
+        /// Accepts only content whose seal of fs-verity is signed with this key.
+        key: PublicKey => pins.key;
 
-    /// Accepts only content with this root hash of dm-verity.
-    pub fn root_hash(mut self, root_hash: RootHash) -> Self {
-        self.pins.root_hash = Some(root_hash);
-        self
+        /// Accepts only content with this root hash of dm-verity.
+        root_hash: RootHash => pins.root_hash;
     }
 
     /// Accepts any content that matches its own seal: detects damage, but not forgery. What a location names by a digest is
@@ -71,17 +64,13 @@ impl OpenOptions {
         self
     }
 
-    /// The file with the Merkle tree, if it is neither at the end of the data nor in `FILE.verity`.
-    pub fn sidecar(mut self, sidecar: impl Into<Option<Location>>) -> Self {
-        self.places.sidecar = sidecar.into();
-        self
-    }
+    setters! {
+        /// The file with the Merkle tree, if it is neither at the end of the data nor in `FILE.verity`.
+        sidecar: impl Into<Option<Location>> => places.sidecar;
 
-    /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the data's own file. By
-    /// default, that in `FILE.dmverity`, if there is no sidecar.
-    pub fn hash_offset(mut self, offset: impl Into<Option<u64>>) -> Self {
-        self.places.hash_offset = offset.into();
-        self
+        /// The offset of a dm-verity superblock in bytes: in the sidecar if that is given, else in the data's own file. By
+        /// default, that in `FILE.dmverity`, if there is no sidecar.
+        hash_offset: impl Into<Option<u64>> => places.hash_offset;
     }
 
     /// Adds a further device of an image, in the order of its device table. By default, their data is looked for in the
@@ -99,11 +88,10 @@ impl OpenOptions {
         self
     }
 
-    /// Whether right bytes from a mirror are written where others were found, in files on this machine: those of the content
-    /// and of its mirrors. Only what was verified is written.
-    pub fn repair(mut self, repair: bool) -> Self {
-        self.places.repair = repair;
-        self
+    setters! {
+        /// Whether right bytes from a mirror are written where others were found, in files on this machine: those of the content
+        /// and of its mirrors. Only what was verified is written.
+        repair: bool => places.repair;
     }
 
     /// Reads blocks from older content, which has a seal, too, where that has blocks with the same digests: only what changed
@@ -114,19 +102,15 @@ impl OpenOptions {
         self
     }
 
-    /// Whether large reads of files on this machine go through the kernel's page cache: useful for programs that read the same
-    /// content again, or several at once. By default, reads of 256 KiB and more leave there only what is in it already, as
-    /// whoever reads once, or is mounted, keeps the bytes elsewhere. Files that are opened for [`repair`](Self::repair) are
-    /// read so anyway.
-    pub fn page_cache(mut self, page_cache: bool) -> Self {
-        self.places.page_cache = page_cache;
-        self
-    }
+    setters! {
+        /// Whether large reads of files on this machine go through the kernel's page cache: useful for programs that read the same
+        /// content again, or several at once. By default, reads of 256 KiB and more leave there only what is in it already, as
+        /// whoever reads once, or is mounted, keeps the bytes elsewhere. Files that are opened for [`repair`](Self::repair) are
+        /// read so anyway.
+        page_cache: bool => places.page_cache;
 
-    /// How much of the Merkle tree is kept in memory, in bytes; by default 16 MiB.
-    pub fn tree_cache(mut self, bytes: usize) -> Self {
-        self.places.verify.cache_bytes = bytes;
-        self
+        /// How much of the Merkle tree is kept in memory, in bytes; by default 16 MiB.
+        tree_cache: usize => places.verify.cache_bytes;
     }
 
     /// What is accepted at `location`, which is about to be opened.

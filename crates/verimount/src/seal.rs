@@ -8,7 +8,9 @@ use std::{
 };
 
 use rustix::fs::OFlags;
-use verimount_content::{Options, Place, Watch, Watcher, open_file, sidecar_path, step, watched};
+use verimount_content::{
+    Options, Place, Watch, Watcher, open_file, setters, sidecar_path, step, watched,
+};
 use verimount_source::{Fetch, FileSource, OutputFile, ReadAt, Unchecked, all_processors};
 use verimount_verity::{
     Descriptor, Error as VerityError, FileDigest, Identity, SealLayout, Sealed, TreeParams,
@@ -40,29 +42,19 @@ impl SealOptions {
         Self::default()
     }
 
-    /// The format and shape of the Merkle tree.
-    pub fn format(mut self, format: SealFormat) -> Self {
-        self.format = format;
-        self
-    }
+    setters! {
+        /// The format and shape of the Merkle tree.
+        format: SealFormat => format;
 
-    /// Whether the tree is appended to the file, instead of written to `FILE.verity`.
-    pub fn append(mut self, append: bool) -> Self {
-        self.append = append;
-        self
-    }
+        /// Whether the tree is appended to the file, instead of written to `FILE.verity`.
+        append: bool => append;
 
-    /// Whether a `FILE.verity` is replaced that is signed or not a seal.
-    pub fn replace(mut self, replace: bool) -> Self {
-        self.replace = replace;
-        self
-    }
+        /// Whether a `FILE.verity` is replaced that is signed or not a seal.
+        replace: bool => replace;
 
-    /// The model signature of the file, whose content must be the one that is signed. It is compared while it is read for the
-    /// tree, once, which cannot be [appended](Self::append) then.
-    pub fn model_signature(mut self, signature: impl Into<Option<ModelSignature>>) -> Self {
-        self.model_signature = signature.into();
-        self
+        /// The model signature of the file, whose content must be the one that is signed. It is compared while it is read for the
+        /// tree, once, which cannot be [appended](Self::append) then.
+        model_signature: impl Into<Option<ModelSignature>> => model_signature;
     }
 }
 
@@ -80,10 +72,9 @@ impl DigestOptions {
         Self::default()
     }
 
-    /// The shape of the Merkle tree.
-    pub fn params(mut self, params: TreeParams) -> Self {
-        self.params = params;
-        self
+    setters! {
+        /// The shape of the Merkle tree.
+        params: TreeParams => params;
     }
 }
 

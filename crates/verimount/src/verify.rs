@@ -4,7 +4,7 @@ use std::{
 };
 
 use thiserror::Error as ThisError;
-use verimount_content::{UNKNOWN, Watch, Watcher, step, watched};
+use verimount_content::{UNKNOWN, Watch, Watcher, setters, step, watched};
 use verimount_source::{ReadAt, all_processors};
 use verimount_tree::Error as TreeError;
 use verimount_verity::{BadRange, BadReason, Identity, survey};
@@ -31,10 +31,9 @@ impl VerifyOptions {
         Self::default()
     }
 
-    /// The key with which the model signature in the image must be made. The signature is then compared with all files.
-    pub fn model_key(mut self, key: impl Into<Option<ModelKey>>) -> Self {
-        self.model_key = key.into();
-        self
+    setters! {
+        /// The key with which the model signature in the image must be made. The signature is then compared with all files.
+        model_key: impl Into<Option<ModelKey>> => model_key;
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
 };
 
 use quote::{ToTokens, quote};
-use syn::{FnArg, ImplItem, Item, Signature, UseTree, Visibility};
+use syn::{
+    Attribute, FnArg, Ident, ImplItem, Item, Macro, Signature, Token, Type, UseTree, Visibility,
+    parse::ParseStream, parse_quote, punctuated::Punctuated,
+};
 
 /// The most names that are not methods: what is more belongs in another crate.
 const MOST_NAMES: usize = 120;
@@ -113,12 +116,19 @@ impl Listed {
                     let name = block.self_ty.to_token_stream().to_string();
                     let is_listed = self.public_types.contains(&name);
                     for item in block.items.iter().filter(|_| is_listed) {
-                        if let ImplItem::Fn(method) = item
-                            && is_public(&method.vis)
-                        {
-                            let signature = signature(&method.sig);
-                            self.methods.insert(format!("{name}::{signature}"));
-                        }
+                        let signatures = match item {
+                            ImplItem::Fn(method) if is_public(&method.vis) => {
+                                vec![method.sig.clone()]
+                            }
+                            ImplItem::Macro(item) if item.mac.path.is_ident("setters") => {
+                                setters(&item.mac)
+                            }
+                            ImplItem::Macro(item) => panic!("{}", item.mac.to_token_stream()),
+                            _ => Vec::new(),
+                        };
+                        let signatures = signatures.iter().map(signature);
+                        self.methods
+                            .extend(signatures.map(|signature| format!("{name}::{signature}")));
                     }
                 }
                 Item::Fn(function) if is_public(&function.vis) && self.has(&function.sig) => {
@@ -135,6 +145,28 @@ impl Listed {
     fn has(&self, signature: &Signature) -> bool {
         self.public_types.contains(&signature.ident.to_string())
     }
+}
+
+/// What `verimount_content::setters` declares.
+fn setters(declared: &Macro) -> Vec<Signature> {
+    let setter = |input: ParseStream<'_>| -> syn::Result<Signature> {
+        input.call(Attribute::parse_outer)?;
+        let name: Ident = input.parse()?;
+        input.parse::<Token![:]>()?;
+        let argument: Type = input.parse()?;
+        input.parse::<Token![=>]>()?;
+        Punctuated::<Ident, Token![.]>::parse_separated_nonempty(input)?;
+        input.parse::<Token![;]>()?;
+        Ok(parse_quote!(fn #name(self, value: #argument) -> Self))
+    };
+    let all = |input: ParseStream<'_>| {
+        let mut all = Vec::new();
+        while !input.is_empty() {
+            all.push(setter(input)?);
+        }
+        Ok(all)
+    };
+    declared.parse_body_with(all).unwrap()
 }
 
 /// Without the names of arguments, and whether one is changed, which callers do not notice.

@@ -1,19 +1,16 @@
-use std::{
-    fmt::Write as _,
-    io::{self, Write},
-};
+use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use verimount::{
     Description, FileKind, FoundFormat, FoundSeal, ImageDescription, ModelClaim,
     options::{SealError, Sealed, dm_verity::HashArea},
 };
 use verimount_host::{printable, volume::Superblock};
 
-use crate::volume::VolumeInfo;
+use crate::volume::{print_superblock, superblock_json};
 
 /// The unverified information in a file.
-#[derive(Serialize)]
 pub(super) struct Report {
     /// As [`printable`] shows it, as not every path is text.
     file: String,
@@ -21,60 +18,10 @@ pub(super) struct Report {
     size: u64,
     /// `image`, `file` or `volume`, as in a status.
     kind: &'static str,
-    /// Always false, to make clear that nothing was verified.
-    verified: bool,
-    /// Those of the seal, where other reports have them.
-    digest: Option<String>,
-    root_hash: Option<String>,
-    image: Option<ImageInfo>,
-    model: Option<ModelInfo>,
+    image: Option<ImageDescription>,
+    model: Option<ModelClaim>,
     seal: Option<Seal>,
-    volume: Option<VolumeInfo>,
-}
-
-/// The unverified information in an image.
-#[derive(Serialize)]
-pub(super) struct ImageInfo {
-    format: &'static str,
-    /// The size without padding and index, in bytes.
-    size: u64,
-    volume_name: String,
-    /// How many further devices it has.
-    devices: u16,
-}
-
-/// What the model signature in an image says of itself.
-#[derive(Serialize)]
-struct ModelInfo {
-    /// What the signer called the model.
-    name: String,
-    /// How many files are signed.
-    files: usize,
-    /// The SHA-256 of the public key's PEM.
-    key: Option<String>,
-    /// Whether there is a certificate of the key.
-    certified: bool,
-}
-
-impl ModelInfo {
-    fn new(claim: &ModelClaim) -> Self {
-        Self {
-            name: claim.model.clone(),
-            files: claim.files,
-            key: claim.key.clone(),
-            certified: claim.is_certified,
-        }
-    }
-
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let (name, files) = (printable(&self.name), self.files);
-        writeln!(out, "model          {name}, {files} files")?;
-        match &self.key {
-            Some(key) => writeln!(out, "model key      {}", printable(key)),
-            None if self.certified => writeln!(out, "model key      that of a certificate"),
-            None => writeln!(out, "model key      unknown"),
-        }
-    }
+    volume: Option<Superblock>,
 }
 
 /// How data is sealed.
@@ -99,17 +46,6 @@ pub(super) struct Seal {
     salt: String,
     data_size: u64,
     tree_size: u64,
-}
-
-impl ImageInfo {
-    fn new(image: &ImageDescription) -> Self {
-        Self {
-            format: image.format,
-            size: image.size,
-            volume_name: String::from_utf8_lossy(&image.volume_name).into_owned(),
-            devices: image.devices,
-        }
-    }
 }
 
 impl Seal {
@@ -195,43 +131,67 @@ impl Seal {
 }
 
 impl Report {
-    pub(super) fn new(file: String, found: &Description) -> Result<Self, SealError> {
-        let (kind, image) = match &found.kind {
-            FileKind::Image(image) => ("image", Some(ImageInfo::new(image))),
-            _ => ("file", None),
-        };
+    pub(super) fn new(file: String, found: Description) -> Result<Self, SealError> {
         let seal = found.seal.as_ref().map(Seal::new).transpose()?.flatten();
-        let of_seal = |field: fn(&Seal) -> &Option<String>| {
-            seal.as_ref().and_then(|seal| field(seal).clone())
+        let (kind, image) = match found.kind {
+            FileKind::Image(image) => ("image", Some(image)),
+            _ => ("file", None),
         };
         Ok(Self {
             file,
             size: found.size,
             kind,
-            verified: false,
-            digest: of_seal(|seal| &seal.digest),
-            root_hash: of_seal(|seal| &seal.root_hash),
             image,
-            model: found.model.as_ref().map(ModelInfo::new),
+            model: found.model,
             seal,
             volume: None,
         })
     }
 
     /// Of a volume.
-    pub(super) fn of_volume(file: String, superblock: &Superblock, size: u64) -> Self {
+    pub(super) fn of_volume(file: String, superblock: Superblock, size: u64) -> Self {
         Self {
+            file,
             size,
             kind: "volume",
-            verified: false,
-            digest: None,
-            root_hash: None,
             image: None,
             model: None,
             seal: None,
-            volume: Some(VolumeInfo::new(file.clone(), superblock)),
-            file,
+            volume: Some(superblock),
         }
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let (image, model, seal) = (&self.image, &self.model, self.seal.as_ref());
+        let volume = self.volume.as_ref();
+        json!({
+            "file": self.file,
+            "size": self.size,
+            "kind": self.kind,
+            // To make clear that nothing was verified.
+            "verified": false,
+            // Those of the seal, where other reports have them.
+            "digest": seal.and_then(|seal| seal.digest.as_ref()),
+            "root_hash": seal.and_then(|seal| seal.root_hash.as_ref()),
+            "image": image.as_ref().map(|image| json!({
+                "format": image.format,
+                // Without padding and index, in bytes.
+                "size": image.size,
+                "volume_name": String::from_utf8_lossy(&image.volume_name),
+                // How many there are besides this file.
+                "devices": image.devices,
+            })),
+            // What the model signature in the image says of itself.
+            "model": model.as_ref().map(|claim| json!({
+                "name": claim.model,
+                "files": claim.files,
+                // The SHA-256 of the public key's PEM.
+                "key": claim.key,
+                "certified": claim.is_certified,
+            })),
+            "seal": seal,
+            "volume": volume.map(|superblock| superblock_json(&self.file, superblock)),
+        })
     }
 
     pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
@@ -241,7 +201,8 @@ impl Report {
                 let (format, size) = (image.format, image.size);
                 write!(out, "kind           image: {format} of {size} bytes")?;
                 if !image.volume_name.is_empty() {
-                    write!(out, ", named {}", printable(&image.volume_name))?;
+                    let name = String::from_utf8_lossy(&image.volume_name);
+                    write!(out, ", named {}", printable(&*name))?;
                 }
                 writeln!(out)?;
                 if image.devices > 0 {
@@ -251,17 +212,27 @@ impl Report {
             None => writeln!(out, "kind           {}", self.kind)?,
         }
         if let Some(model) = &self.model {
-            model.print(out)?;
+            print_model(out, model)?;
         }
         match (&self.seal, &self.volume) {
             (Some(seal), _) => seal.print(out)?,
-            (None, Some(volume)) => volume.print(out)?,
+            (None, Some(volume)) => print_superblock(out, volume)?,
             (None, None) => writeln!(out, "seal           none")?,
         }
         writeln!(
             out,
             "verified       nothing: this is what the file says of itself"
         )
+    }
+}
+
+fn print_model(out: &mut impl Write, claim: &ModelClaim) -> io::Result<()> {
+    let (name, files) = (printable(&claim.model), claim.files);
+    writeln!(out, "model          {name}, {files} files")?;
+    match &claim.key {
+        Some(key) => writeln!(out, "model key      {}", printable(key)),
+        None if claim.is_certified => writeln!(out, "model key      that of a certificate"),
+        None => writeln!(out, "model key      unknown"),
     }
 }
 
@@ -273,9 +244,5 @@ fn place(sidecar: &Option<String>) -> &'static str {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

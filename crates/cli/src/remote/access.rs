@@ -70,12 +70,16 @@ pub(crate) struct CacheArgs {
 impl AccessArgs {
     /// Adds to `options` how servers are reached and what is kept, if anything is on another machine.
     pub(crate) fn apply_if(&self, is_remote: bool, options: OpenOptions) -> Result<OpenOptions> {
-        let cache = if is_remote && !self.no_cache {
-            self.cache.open_if_possible()?
+        let options = self.session.apply_if(is_remote, options)?;
+        Ok(options.cache(self.cache_if(is_remote)?))
+    }
+
+    fn cache_if(&self, is_remote: bool) -> Result<Option<Cache>> {
+        if is_remote && !self.no_cache {
+            self.cache.open_if_possible()
         } else {
-            None
-        };
-        Ok(self.session.apply_if(is_remote, options)?.cache(cache))
+            Ok(None)
+        }
     }
 
     /// Keeps what that takes. The cache is made, if it is missing.
@@ -88,12 +92,7 @@ impl AccessArgs {
             .into_iter()
             .flatten()
             .for_each(|file| sandbox.read(file));
-        let cache = if self.no_cache {
-            None
-        } else {
-            self.cache.open_if_possible()?
-        };
-        if let Some(cache) = cache {
+        if let Some(cache) = self.cache_if(is_remote)? {
             // The directory that was given has the one with the files in it.
             sandbox.change(cache.path().parent().unwrap_or(cache.path()));
         }

@@ -5,8 +5,7 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
-use verimount::Cache;
+use serde_json::{Value, json};
 use verimount_host::{
     cache::{CheckedCopy, Stored, verify},
     printable,
@@ -54,98 +53,48 @@ pub(crate) struct Verify {
     json: bool,
 }
 
-/// The cache as JSON.
-#[derive(Serialize)]
-struct JsonCache {
-    /// As [`printable`] shows it.
-    directory: String,
-    limit: u64,
-    allocated: u64,
-    objects: Vec<JsonObject>,
-}
-
-#[derive(Serialize)]
-struct JsonObject {
-    key: String,
-    part: String,
-    size: u64,
-    allocated: u64,
-    /// In seconds since 1970.
-    used: u64,
-}
-
-/// What was found in the cache, as JSON.
-#[derive(Serialize)]
-struct JsonVerified {
-    /// As [`printable`] shows it.
-    directory: String,
-    ok: bool,
-    objects: Vec<JsonChecked>,
-}
-
-/// How many bytes of an object match, were removed, and cannot be checked.
-#[derive(Serialize)]
-struct JsonChecked {
-    key: String,
-    good: u64,
-    removed: u64,
-    unchecked: u64,
-}
-
-impl From<CheckedCopy> for JsonChecked {
-    fn from(copy: CheckedCopy) -> Self {
-        Self {
-            key: copy.key.to_string(),
-            good: copy.good,
-            removed: copy.removed,
-            unchecked: copy.unchecked,
-        }
-    }
-}
-
 impl Info {
     fn run(self) -> Result<Outcome> {
         let cache = self.cache.open()?;
-        let shown = JsonCache::new(&cache, &cache.stored()?);
-        Outcome::Good.report(self.json.then_some(&shown), |out| print(out, &shown))
-    }
-}
-
-impl JsonCache {
-    fn new(cache: &Cache, stored: &[Stored]) -> Self {
-        let objects = stored.iter().map(|stored| JsonObject {
-            key: stored.key.to_string(),
-            part: stored.part.to_string(),
-            size: stored.size,
-            allocated: stored.allocated,
-            used: stored
-                .used
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+        let stored = cache.stored()?;
+        let allocated: u64 = stored.iter().map(|stored| stored.allocated).sum();
+        let json = self.json.then(|| {
+            json!({
+                "directory": printable(cache.path()).to_string(),
+                "limit": cache.limit(),
+                "allocated": allocated,
+                "objects": stored.iter().map(object_json).collect::<Vec<_>>(),
+            })
         });
-        Self {
-            directory: printable(cache.path()).to_string(),
-            limit: cache.limit(),
-            allocated: stored.iter().map(|stored| stored.allocated).sum(),
-            objects: objects.collect(),
-        }
+        Outcome::Good.report(json, |out| {
+            let (directory, limit) = (printable(cache.path()), cache.limit());
+            writeln!(out, "{directory}: {allocated} of {limit} bytes")?;
+            stored.iter().try_for_each(|stored| print(out, stored))
+        })
     }
 }
 
-fn print(out: &mut impl Write, cache: &JsonCache) -> io::Result<()> {
-    writeln!(
-        out,
-        "{}: {} of {} bytes",
-        cache.directory, cache.allocated, cache.limit
-    )?;
-    for object in &cache.objects {
-        writeln!(
-            out,
-            "{} {}: {} bytes, {} on disk",
-            object.key, object.part, object.size, object.allocated
-        )?;
-    }
-    Ok(())
+fn object_json(stored: &Stored) -> Value {
+    let used = stored.used.duration_since(SystemTime::UNIX_EPOCH);
+    json!({
+        "key": stored.key.to_string(),
+        "part": stored.part.to_string(),
+        "size": stored.size,
+        "allocated": stored.allocated,
+        // In seconds since 1970.
+        "used": used.map_or(0, |since| since.as_secs()),
+    })
+}
+
+fn print(out: &mut impl Write, stored: &Stored) -> io::Result<()> {
+    let Stored {
+        key,
+        part,
+        size,
+        allocated,
+        ..
+    } = stored;
+    writeln!(out, "{key} {part}: {size} bytes, {allocated} on disk")
 }
 
 impl Clear {
@@ -167,28 +116,28 @@ impl Verify {
         let (mut outcome, mut written) = (Outcome::Good, Ok(()));
         let mut checked = Vec::new();
         verify(&cache, |copy: CheckedCopy| {
-            if copy.removed > 0 {
+            let (key, good) = (copy.key.to_string(), copy.good);
+            let (removed, unchecked) = (copy.removed, copy.unchecked);
+            if removed > 0 {
                 outcome = Outcome::Bad;
             }
             if self.json {
-                checked.push(JsonChecked::from(copy));
+                checked.push(
+                    json!({"key": key, "good": good, "removed": removed, "unchecked": unchecked}),
+                );
             } else if written.is_ok() {
                 written = writeln!(
                     stdout(),
-                    "{}: {} bytes match, {} were removed, {} cannot be checked",
-                    copy.key,
-                    copy.good,
-                    copy.removed,
-                    copy.unchecked
+                    "{key}: {good} bytes match, {removed} were removed, {unchecked} cannot be checked",
                 );
             }
         })?;
         if self.json {
-            let report = JsonVerified {
-                directory: printable(cache.path()).to_string(),
-                ok: outcome == Outcome::Good,
-                objects: checked,
-            };
+            let report = json!({
+                "directory": printable(cache.path()).to_string(),
+                "ok": outcome == Outcome::Good,
+                "objects": checked,
+            });
             written = write_report(&mut stdout().lock(), &report);
         }
         outcome.reported(written)

@@ -12,10 +12,9 @@ use super::SessionArgs;
 use crate::{
     Outcome,
     content_args::{LikeArgs, say_unpinned, say_unshared},
-    interrupt::Interrupt,
     message::wrong_usage,
     options::{TrustArgs, location},
-    progress::Bars,
+    progress::watch,
 };
 
 /// Copy a sealed file or image from a registry, web server or object store, and verify all of it;
@@ -67,10 +66,7 @@ impl Pull {
             .remote(self.session.options()?);
         let options = self.mirror.iter().fold(options, OpenOptions::mirror);
         let options = PullOptions::new(self.like.apply(self.trust.apply(options, &self.image)?));
-        let interrupt = Interrupt::watch()?;
-        let options = options.watch(Bars::watch(&interrupt));
-        let pulled = pull(&self.image, &self.file, &options)?;
-        drop(options);
+        let pulled = pull(&self.image, &self.file, &options.watch(watch()?))?;
         say_unshared(&pulled.unshared);
         let identity = pulled.identity;
         if !self.trust.is_given() && !self.image.names_content() {

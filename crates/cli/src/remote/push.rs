@@ -11,11 +11,10 @@ use verimount_host::printable;
 use super::SessionArgs;
 use crate::{
     Outcome,
-    interrupt::Interrupt,
-    json::Made,
+    json::made,
     message::{Explained, wrong_usage},
     options::location,
-    progress::Bars,
+    progress::watch,
 };
 
 /// Store a sealed file or image in a container registry or object store
@@ -48,15 +47,12 @@ pub(crate) struct Push {
 
 impl Push {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let interrupt = Interrupt::watch()?;
         let options = PushOptions::new()
             .sidecar(self.sidecar.clone())
             .plain_http(self.plain_http)
-            .remote(self.session.options()?)
-            .watch(Bars::watch(&interrupt));
-        let pushed =
-            push(&self.file, &self.image, &options).map_err(|error| advised(&self.file, error))?;
-        drop(options);
+            .remote(self.session.options()?);
+        let pushed = push(&self.file, &self.image, &options.watch(watch()?));
+        let pushed = pushed.map_err(|error| advised(&self.file, error))?;
         // A name in a registry pins the content.
         let content = if pushed.location.names_content() {
             None
@@ -64,7 +60,7 @@ impl Push {
             Some(pushed.identity)
         };
         let name = pushed.location;
-        let json = self.json.then(|| Made::new(&name, content.as_ref()));
+        let json = self.json.then(|| made(&name, content.as_ref(), None));
         Outcome::Good.report(json, |out| match content {
             Some(content) => writeln!(out, "{content} {name}"),
             None => writeln!(out, "{name}"),

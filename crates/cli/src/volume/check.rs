@@ -2,7 +2,7 @@ use std::{
     fs,
     io::{self, Write},
     mem,
-    ops::{ControlFlow, Range},
+    ops::Range,
     os::unix::fs::FileTypeExt,
     path::{PathBuf, absolute},
     sync::Arc,
@@ -25,10 +25,9 @@ use super::{
     mounted::MountedVolume,
 };
 use crate::{
-    Outcome,
-    interrupt::Interrupt,
+    Outcome, interrupt,
     message::{counted, say},
-    progress::{Bar, Bars},
+    progress::{Bar, watch},
 };
 
 /// Read all blocks of a volume and list every bad range
@@ -90,10 +89,9 @@ struct Finding {
 
 impl Check {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let interrupt = Interrupt::watch()?;
         let report = match self.online()? {
-            Some(online) => self.check_online(&online, &interrupt)?,
-            None => self.check_alone(&interrupt)?,
+            Some(online) => self.check_online(&online)?,
+            None => self.check_alone()?,
         };
         if report.discarded_ranges > 0 {
             say(format_args!(
@@ -129,27 +127,31 @@ impl Check {
     }
 
     /// Checks through the process that has the volume.
-    fn check_online(&self, online: &Online, interrupt: &Interrupt) -> Result<Report> {
+    fn check_online(&self, online: &Online) -> Result<Report> {
         let mut report = Report::new(self.devices.shown());
         let bar = Bar::new(0, "checking");
-        let checked = online.check(&|| interrupt.go_on(), &mut |event| {
+        interrupt::watch()?;
+        let mut heard = |event| {
             match event {
                 CheckEvent::Begun { size, .. } => bar.set_total(size),
                 CheckEvent::Done { bytes } => bar.add(bytes),
                 _ => {}
             }
             report.hear(event);
-            interrupt.go_on()
-        });
+        };
+        let checked = match online {
+            Online::Mounted(mounted) => mounted.check(&mut heard),
+            Online::Exported(socket) => exported::check(socket, &mut heard),
+        };
         checked
             .inspect_err(|_| report.say_progress())
             .with_context(|| self.devices.shown())?;
         Ok(report)
     }
 
-    fn check_alone(&self, interrupt: &Interrupt) -> Result<Report> {
+    fn check_alone(&self) -> Result<Report> {
         let report = Arc::new(Mutex::new(Report::new(self.devices.shown())));
-        let (reached, bars) = (report.clone(), Bars::watch(interrupt));
+        let (reached, bars) = (report.clone(), watch()?);
         let options = CheckOptions {
             integrity: self.integrity.integrity()?,
             allow_discards: self.allow_discards,
@@ -186,19 +188,6 @@ enum Online {
     Mounted(MountedVolume),
     /// At this socket.
     Exported(PathBuf),
-}
-
-impl Online {
-    fn check(
-        &self,
-        interrupted: &dyn Fn() -> ControlFlow<()>,
-        heard: &mut dyn FnMut(CheckEvent) -> ControlFlow<()>,
-    ) -> Result<()> {
-        match self {
-            Self::Mounted(mounted) => mounted.check(heard),
-            Self::Exported(socket) => exported::check(socket, interrupted, heard),
-        }
-    }
 }
 
 impl Report {

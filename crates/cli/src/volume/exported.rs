@@ -1,7 +1,4 @@
-use std::{
-    ops::ControlFlow,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use rustix::process::geteuid;
@@ -9,7 +6,10 @@ use verimount_host::mounts::{
     AskError, CheckEvent, Kind, ask_export, check_export, registered_exports,
 };
 
-use crate::{interrupt::Interrupted, target::PATIENCE};
+use crate::{
+    interrupt::{Interrupted, go_on},
+    target::PATIENCE,
+};
 
 /// The socket of the export whose status names this `source`, if this user has registered one.
 pub(super) fn find(source: &str) -> Option<PathBuf> {
@@ -29,14 +29,10 @@ pub(super) fn find(source: &str) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Any of [`check_export`], in words.
-pub(super) fn check(
-    socket: &Path,
-    interrupted: &dyn Fn() -> ControlFlow<()>,
-    heard: &mut dyn FnMut(CheckEvent) -> ControlFlow<()>,
-) -> Result<()> {
-    let checked = check_export(socket, PATIENCE, &mut |event| match event {
-        Some(event) => heard(event),
-        None => interrupted(),
+pub(super) fn check(socket: &Path, heard: &mut dyn FnMut(CheckEvent)) -> Result<()> {
+    let checked = check_export(socket, PATIENCE, &mut |event| {
+        event.map(&mut *heard);
+        go_on()
     });
     match checked {
         Err(AskError::NotOurs) => {

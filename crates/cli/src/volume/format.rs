@@ -13,10 +13,9 @@ use verimount_host::volume::{
 use super::args::{DeviceArgs, IntegrityArgs, say_risk, when_closed};
 use crate::{
     Outcome,
-    interrupt::Interrupt,
     message::{say, wrong_usage},
     options::{of_size, one_of, parse_size},
-    progress::Bars,
+    progress::watch,
 };
 
 /// Format a file or block device as a volume whose blocks are all zero
@@ -65,7 +64,6 @@ pub(crate) struct Format {
 
 impl Format {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let interrupt = Interrupt::watch()?;
         let options = self.options()?;
         self.check_mode(&options)?;
         let new = NewVolume {
@@ -73,7 +71,7 @@ impl Format {
             file_size: self.size,
             preallocate: self.preallocate,
             replace: self.force,
-            watcher: Watcher::new(Bars::watch(&interrupt)),
+            watcher: Watcher::new(watch()?),
         };
         let files = self.devices.files();
         let superblock = when_closed(|| format(&files, &new))?;

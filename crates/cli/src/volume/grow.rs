@@ -7,9 +7,8 @@ use verimount_host::volume::{DiskSize, GrowBy, GrowOptions, Watcher, grow};
 use super::args::{DeviceArgs, IntegrityArgs, when_closed};
 use crate::{
     Outcome,
-    interrupt::Interrupt,
     options::{of_size, parse_size},
-    progress::Bars,
+    progress::watch,
 };
 
 /// Grow a volume to the size of its device; the new blocks are zero
@@ -32,7 +31,6 @@ pub(crate) struct Grow {
 
 impl Grow {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let interrupt = Interrupt::watch()?;
         let integrity = self.integrity.integrity()?;
         let by = match (self.size, self.disk_size) {
             (Some(size), _) => GrowBy::File(size),
@@ -40,7 +38,7 @@ impl Grow {
             (None, None) => GrowBy::Devices,
         };
         let files = self.devices.files();
-        let watcher = Watcher::new(Bars::watch(&interrupt));
+        let watcher = Watcher::new(watch()?);
         let options = GrowOptions {
             integrity,
             by,

@@ -5,10 +5,10 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
+use serde_json::{Value, json};
 use verimount_host::{
     printable,
-    volume::{Interleave, Padding, SECTOR, Superblock, VolumeFiles},
+    volume::{Padding, SECTOR, Superblock, VolumeFiles},
 };
 
 use crate::Outcome;
@@ -24,95 +24,82 @@ pub(crate) struct Info {
     json: bool,
 }
 
-/// What a volume says of itself.
-#[derive(Serialize)]
-pub(crate) struct VolumeInfo {
-    /// As [`printable`] shows it, as not every path is text.
-    volume: String,
-    /// The size of the disk in bytes.
-    size: u64,
-    superblock_version: u8,
-    sector_size: u64,
-    tag_size: u16,
-    /// `None` with a separate data device.
-    interleave_sectors: Option<u64>,
-    journal_sections: u32,
-    journal_mac: bool,
-    hmac_fix: bool,
-    legacy_padding: bool,
-    /// Whether the volume is open in bitmap mode, or was when the machine crashed.
-    dirty_bitmap: bool,
-    /// The first sector that awaits recalculation.
-    recalculation_sector: Option<u64>,
-}
-
 impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
         let superblock = VolumeFiles::from(&*self.volume).superblock()?;
-        let report = VolumeInfo::new(printable(&self.volume).to_string(), &superblock);
-        Outcome::Good.report(self.json.then_some(&report), |out| report.print(out))
+        let volume = printable(&self.volume).to_string();
+        let json = self.json.then(|| superblock_json(&volume, &superblock));
+        Outcome::Good.report(json, |out| print_superblock(out, &superblock))
     }
 }
 
-impl VolumeInfo {
-    pub(crate) fn new(volume: String, superblock: &Superblock) -> Self {
-        let sectors = |interleave: Interleave| 1 << interleave.log2_sectors();
-        Self {
-            volume,
-            size: superblock.provided_data_sectors() * SECTOR,
-            superblock_version: superblock.version(),
-            sector_size: superblock.block_size().bytes() as u64,
-            tag_size: superblock.tag_size().get(),
-            interleave_sectors: superblock.interleave().map(sectors),
-            journal_sections: superblock.journal_sections(),
-            journal_mac: superblock.has_journal_mac(),
-            hmac_fix: superblock.has_hmac_fix(),
-            legacy_padding: superblock.padding() == Padding::Legacy,
-            dirty_bitmap: superblock.has_dirty_bitmap(),
-            recalculation_sector: superblock.recalculation_sector(),
-        }
-    }
+/// What a volume says of itself. Its name is as [`printable`] shows it, as not every path is text.
+pub(crate) fn superblock_json(volume: &str, superblock: &Superblock) -> Value {
+    json!({
+        "volume": volume,
+        // The size of the disk in bytes.
+        "size": superblock.provided_data_sectors() * SECTOR,
+        "superblock_version": superblock.version(),
+        "sector_size": superblock.block_size().bytes(),
+        "tag_size": superblock.tag_size().get(),
+        "interleave_sectors": interleave_sectors(superblock),
+        "journal_sections": superblock.journal_sections(),
+        "journal_mac": superblock.has_journal_mac(),
+        "hmac_fix": superblock.has_hmac_fix(),
+        "legacy_padding": superblock.padding() == Padding::Legacy,
+        // Whether the volume is open in bitmap mode, or was when the machine crashed.
+        "dirty_bitmap": superblock.has_dirty_bitmap(),
+        // The first sector that awaits recalculation.
+        "recalculation_sector": superblock.recalculation_sector(),
+    })
+}
 
-    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "size           {} bytes", self.size)?;
-        writeln!(out, "version        {}", self.superblock_version)?;
-        writeln!(out, "sector size    {} bytes", self.sector_size)?;
-        writeln!(out, "tag size       {} bytes", self.tag_size)?;
-        match self.interleave_sectors {
-            Some(sectors) => writeln!(out, "interleave     {sectors} sectors")?,
-            None => writeln!(out, "interleave     none: the data is on a separate device")?,
-        }
-        let padding = if self.legacy_padding {
-            "legacy"
-        } else {
-            "fixed"
-        };
-        writeln!(out, "padding        {padding}")?;
-        let fix = if self.hmac_fix {
-            "fixed, with a salt"
-        } else {
-            "legacy"
-        };
-        writeln!(out, "hmac           {fix}")?;
-        let mac = if self.journal_mac {
-            "with a MAC"
-        } else {
-            "without MAC"
-        };
-        writeln!(
-            out,
-            "journal        {} sections {mac}",
-            self.journal_sections
-        )?;
-        let bitmap = if self.dirty_bitmap {
-            "in use, or left by a crash"
-        } else {
-            "none"
-        };
-        writeln!(out, "bitmap         {bitmap}")?;
-        match self.recalculation_sector {
-            Some(sector) => writeln!(out, "recalculation  from sector {sector} on"),
-            None => writeln!(out, "recalculation  none"),
-        }
+/// `None` with a separate data device.
+fn interleave_sectors(superblock: &Superblock) -> Option<u64> {
+    let interleave = superblock.interleave()?;
+    Some(1 << interleave.log2_sectors())
+}
+
+pub(crate) fn print_superblock(out: &mut impl Write, superblock: &Superblock) -> io::Result<()> {
+    let size = superblock.provided_data_sectors() * SECTOR;
+    writeln!(out, "size           {size} bytes")?;
+    writeln!(out, "version        {}", superblock.version())?;
+    let sector_size = superblock.block_size().bytes();
+    writeln!(out, "sector size    {sector_size} bytes")?;
+    writeln!(out, "tag size       {} bytes", superblock.tag_size().get())?;
+    match interleave_sectors(superblock) {
+        Some(sectors) => writeln!(out, "interleave     {sectors} sectors")?,
+        None => writeln!(out, "interleave     none: the data is on a separate device")?,
+    }
+    let padding = match superblock.padding() {
+        Padding::Legacy => "legacy",
+        Padding::Fixed => "fixed",
+    };
+    writeln!(out, "padding        {padding}")?;
+    let fix = if superblock.has_hmac_fix() {
+        "fixed, with a salt"
+    } else {
+        "legacy"
+    };
+    writeln!(out, "hmac           {fix}")?;
+    let mac = if superblock.has_journal_mac() {
+        "with a MAC"
+    } else {
+        "without MAC"
+    };
+    writeln!(
+        out,
+        "journal        {} sections {mac}",
+        superblock.journal_sections()
+    )?;
+    let bitmap = if superblock.has_dirty_bitmap() {
+        "in use, or left by a crash"
+    } else {
+        "none"
+    };
+    writeln!(out, "bitmap         {bitmap}")?;
+    match superblock.recalculation_sector() {
+        Some(sector) => writeln!(out, "recalculation  from sector {sector} on"),
+        None => writeln!(out, "recalculation  none"),
     }
 }

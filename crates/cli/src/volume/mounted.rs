@@ -1,6 +1,6 @@
 use std::{
     fs::File,
-    ops::{ControlFlow, Range},
+    ops::Range,
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
 };
@@ -13,7 +13,7 @@ use verimount_host::{
     volume::SECTOR,
 };
 
-use crate::interrupt::Interrupted;
+use crate::interrupt::{Interrupted, go_on};
 
 /// How much is read at a time while all of it can be, in bytes.
 const CHUNK: u64 = 1 << 20;
@@ -57,7 +57,7 @@ impl MountedVolume {
     ///
     /// # Errors
     /// What the system says that is not about a block, and that `heard` has cancelled it.
-    pub(super) fn check(&self, heard: &mut dyn FnMut(CheckEvent) -> ControlFlow<()>) -> Result<()> {
+    pub(super) fn check(&self, heard: &mut dyn FnMut(CheckEvent)) -> Result<()> {
         let mut reading = Reading {
             volume: self,
             buf: vec![0; CHUNK as usize],
@@ -106,7 +106,7 @@ struct Reading<'a> {
     buf: Vec<u8>,
     /// The last bad range, which the next block may continue, and why its first block is bad.
     open: Option<(Range<u64>, BadSector)>,
-    heard: &'a mut dyn FnMut(CheckEvent) -> ControlFlow<()>,
+    heard: &'a mut dyn FnMut(CheckEvent),
 }
 
 impl Reading<'_> {
@@ -168,9 +168,10 @@ impl Reading<'_> {
     }
 
     fn say(&mut self, event: CheckEvent) -> Result<()> {
-        match (self.heard)(event) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Interrupted.into()),
+        (self.heard)(event);
+        if go_on().is_break() {
+            return Err(Interrupted.into());
         }
+        Ok(())
     }
 }

@@ -26,12 +26,6 @@ pub(crate) struct Receiver<'a, 'w> {
     name: &'a Path,
     /// Next to what the copy is.
     output: &'a Path,
-    meter: Meter<'a, 'w>,
-}
-
-/// Counts what is received, and asks whether to go on. What is decompressed is little for its size or much, so it is asked
-/// on both sides.
-struct Meter<'a, 'w> {
     watch: RefCell<&'a mut Watch<'w>>,
     done: Cell<u64>,
     is_cancelled: Cell<bool>,
@@ -40,20 +34,17 @@ struct Meter<'a, 'w> {
 /// Asks before each read.
 struct Metered<'m, 'a, 'w, R> {
     inner: R,
-    meter: &'m Meter<'a, 'w>,
+    receiver: &'m Receiver<'a, 'w>,
 }
 
 impl<'a, 'w> Receiver<'a, 'w> {
     pub(crate) fn new(name: &'a Path, output: &'a Path, watch: &'a mut Watch<'w>) -> Self {
-        let meter = Meter {
-            watch: RefCell::new(watch),
-            done: Cell::new(0),
-            is_cancelled: Cell::new(false),
-        };
         Self {
             name,
             output,
-            meter,
+            watch: RefCell::new(watch),
+            done: Cell::new(0),
+            is_cancelled: Cell::new(false),
         }
     }
 
@@ -65,7 +56,7 @@ impl<'a, 'w> Receiver<'a, 'w> {
         let compression = Compression::of(&beginning);
         let whole = beginning.chain(Metered {
             inner: archive,
-            meter: &self.meter,
+            receiver: self,
         });
         let mut input: Box<dyn Read> = match compression {
             None => Box::new(whole),
@@ -78,7 +69,7 @@ impl<'a, 'w> Receiver<'a, 'w> {
             piece.clear();
             let read = (&mut input).take(PIECE).read_to_end(&mut piece);
             // At the end, too: an interrupt of a whole pipeline ends the writer, and so the archive.
-            let read = read.and_then(|count| self.meter.count(count as u64));
+            let read = read.and_then(|count| self.count(count as u64));
             read.map_err(|error| self.not_read(error, compression))?;
             if len == 0 {
                 check_beginning(&piece).map_err(|error| self.refused(error))?;
@@ -94,7 +85,7 @@ impl<'a, 'w> Receiver<'a, 'w> {
 
     fn not_read(&self, error: io::Error, compression: Option<Compression>) -> Error {
         match compression {
-            _ if self.meter.is_cancelled.get() => ContentFault::Cancelled.at(self.name),
+            _ if self.is_cancelled.get() => ContentFault::Cancelled.at(self.name),
             Some(compression) if error.raw_os_error().is_none() => {
                 let error = format!("it cannot be decompressed by {compression}: {error}");
                 ContentFault::io(self.name, io::Error::other(error))
@@ -107,10 +98,9 @@ impl<'a, 'w> Receiver<'a, 'w> {
         let path = self.name.to_owned();
         BuildFault::scan(self.name, ScanError::Archive { path, source })
     }
-}
 
-impl Meter<'_, '_> {
-    /// Counts bytes; fails if the work is to end.
+    /// Counts what is received; fails if the work is to end. What is decompressed is little for its size or much, so this is called
+    /// on both sides.
     fn count(&self, bytes: u64) -> io::Result<()> {
         let done = self.done.get() + bytes;
         self.done.set(done);
@@ -127,7 +117,7 @@ impl Meter<'_, '_> {
 
 impl<R: Read> Read for Metered<'_, '_, '_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.meter.count(0)?;
+        self.receiver.count(0)?;
         self.inner.read(buffer)
     }
 }

@@ -1,6 +1,6 @@
 //! Limits what an image makes of itself.
 
-use crate::fault::Fault;
+use crate::fault::{ContentFault, Fault};
 
 /// What a hole counts, in bytes: the least that it takes in an index of chunks.
 const HOLE: u64 = 4;
@@ -18,7 +18,7 @@ impl Budget {
     }
 
     /// Takes so many bytes from it.
-    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), Fault> {
+    pub(super) fn spend(&mut self, bytes: u64) -> Result<(), ContentFault> {
         let limit = self.limit;
         self.left = self
             .left
@@ -28,7 +28,7 @@ impl Budget {
     }
 
     /// Takes from it what a hole counts.
-    pub(super) fn pass_hole(&mut self) -> Result<(), Fault> {
+    pub(super) fn pass_hole(&mut self) -> Result<(), ContentFault> {
         self.spend(HOLE)
     }
 }

@@ -15,7 +15,7 @@ use verimount_tree::{
 };
 
 use super::{Unrestored, UnrestoredFiles, budget::Budget, new_file::NewFile};
-use crate::fault::Fault;
+use crate::fault::ContentFault;
 
 /// The attribute with the capabilities of a program.
 const CAPABILITIES: &str = "security.capability";
@@ -68,7 +68,7 @@ impl<'a> Restorer<'a> {
         &mut self,
         copied: &Copied<'_>,
         budget: &mut Budget,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ContentFault> {
         let &Copied { file, attr, .. } = copied;
         if !self.restores {
             if attr.file_type == FileType::RegularFile {
@@ -91,7 +91,7 @@ impl<'a> Restorer<'a> {
         names: &XattrNames,
         part: Part,
         budget: &mut Budget,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ContentFault> {
         let mut free = FREE_XATTRS;
         let mut lost = Vec::new();
         for name in names.iter() {
@@ -119,7 +119,7 @@ impl<'a> Restorer<'a> {
     }
 
     /// The permissions that a file has without its access control list.
-    fn without_list(&self, attr: &Attr, names: &XattrNames) -> Result<Permissions, Fault> {
+    fn without_list(&self, attr: &Attr, names: &XattrNames) -> Result<Permissions, ContentFault> {
         if !names.iter().any(|name| name == ACCESS_LIST) {
             return Ok(attr.permissions);
         }
@@ -128,7 +128,7 @@ impl<'a> Restorer<'a> {
     }
 
     /// Notes what a file has not got, for whatever reason.
-    fn compare(&mut self, copied: &Copied<'_>) -> Result<(), Fault> {
+    fn compare(&mut self, copied: &Copied<'_>) -> Result<(), ContentFault> {
         let &Copied { file, attr, path } = copied;
         let found = file.metadata()?;
         let (uid, gid) = (found.uid(), found.gid());

@@ -16,7 +16,7 @@ use verimount_tree::{
 };
 
 use super::*;
-use crate::ErrorKind;
+use crate::{ErrorKind, fault::Fault};
 
 /// What is in [`Fake`].
 struct Entry {

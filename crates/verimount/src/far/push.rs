@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use verimount_content::{FarLocation, Watcher, watched};
+use verimount_content::{FarLocation, Watcher, setters, watched};
 use verimount_remote::{RemoteOptions, Session, registry::Reference};
 use verimount_verity::Identity;
 
@@ -23,16 +23,12 @@ impl PushOptions {
         Self::default()
     }
 
-    /// The file with the Merkle tree, if it is neither at the end of the file nor in `FILE.verity`.
-    pub fn sidecar(mut self, sidecar: impl Into<Option<Location>>) -> Self {
-        self.sidecar = sidecar.into();
-        self
-    }
+    setters! {
+        /// The file with the Merkle tree, if it is neither at the end of the file nor in `FILE.verity`.
+        sidecar: impl Into<Option<Location>> => sidecar;
 
-    /// Speaks to registries without encryption, and without credentials.
-    pub fn plain_http(mut self, plain_http: bool) -> Self {
-        self.plain_http = plain_http;
-        self
+        /// Speaks to registries without encryption, and without credentials.
+        plain_http: bool => plain_http;
     }
 
     /// How the server is reached.

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
@@ -123,11 +122,10 @@ fn expected_blob(entry: Entry<'_>) -> Result<Expected, Error> {
 }
 
 /// The checks of all contents of an image, which are made while it is written.
-pub(crate) struct ContentChecks {
-    hashers: Hashers,
-}
+pub(crate) struct ContentChecks(Hashers);
 
 /// Hands the contents that are written to the hashers.
+#[derive(Debug)]
 struct Tap {
     /// The numbers of the files there.
     numbers: HashMap<InodeId, usize>,
@@ -139,12 +137,6 @@ impl Observer for Tap {
         if let Some(number) = self.numbers.get(&file) {
             self.feed.add(*number, offset, bytes);
         }
-    }
-}
-
-impl fmt::Debug for Tap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tap of {} files", self.numbers.len())
     }
 }
 
@@ -173,7 +165,7 @@ impl ContentChecks {
         let hashers = hashers.map_err(|error| ContentFault::io(plan.tree().path(), error))?;
         let feed = hashers.feed();
         plan.observe(Arc::new(Tap { numbers, feed }));
-        Ok(Some(Self { hashers }))
+        Ok(Some(Self(hashers)))
     }
 
     /// Has an image written as long as nothing is wrong, and returns what is.
@@ -183,7 +175,7 @@ impl ContentChecks {
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
         write: impl FnOnce(&mut dyn FnMut(u64) -> ControlFlow<()>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let written = self.hashers.watch(tree.path(), progress, write)?;
+        let written = self.0.watch(tree.path(), progress, write)?;
         written.map_err(|Difference { entry, differs }| {
             BuildFault::Differs(differs).at(tree.entry(entry).path())
         })

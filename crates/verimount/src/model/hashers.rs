@@ -41,7 +41,6 @@ pub(crate) struct Hashers {
     threads: Vec<JoinHandle<Vec<Difference>>>,
     /// Ends with the last thread.
     ended: Receiver<Infallible>,
-    state: Arc<State>,
 }
 
 /// What all threads know.
@@ -101,15 +100,11 @@ impl Hashers {
         });
         let lanes: io::Result<Vec<_>> = lanes.collect();
         let (lanes, threads) = lanes?.into_iter().unzip();
-        let feed = Feed {
-            lanes,
-            state: state.clone(),
-        };
+        let feed = Feed { lanes, state };
         Ok(Self {
             feed,
             threads,
             ended,
-            state,
         })
     }
 
@@ -144,7 +139,7 @@ impl Hashers {
 
     /// Whether it is known already that a file is not what it must be.
     fn has_failed(&self) -> bool {
-        self.state.has_failed.load(Relaxed)
+        self.feed.state.has_failed.load(Relaxed)
     }
 
     /// Waits for the threads. All files have been given to them, or one is known to be wrong.
@@ -180,7 +175,7 @@ impl Hashers {
 
 impl Drop for Hashers {
     fn drop(&mut self) {
-        self.state.is_stopped.store(true, Relaxed);
+        self.feed.state.is_stopped.store(true, Relaxed);
     }
 }
 

@@ -42,11 +42,11 @@ pub(crate) fn verify_model(
     let at = &content.opened.location;
     let tree = content.tree()?.ok_or_else(|| Fault::NotAnImage.at(at))?;
     let tree = &*tree;
-    let inside = |fault: BuildFault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
+    let inside = |fault: ContentFault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
     let bundle = kept_signature(tree).map_err(inside)?;
     let bundle = bundle.ok_or_else(|| BuildFault::NoModelSignature.at(at))?;
     let manifest = bundle.verify(key);
-    let manifest = manifest.map_err(|error| inside(BuildFault::ModelSignature(error)))?;
+    let manifest = manifest.map_err(|error| inside(BuildFault::ModelSignature(error).into()))?;
     let files = signed(content, tree, &manifest)?;
     let total = files
         .iter()
@@ -71,52 +71,31 @@ fn signed<'m>(
     let Subject::Directory(signed) = manifest.subject() else {
         return Err(BuildFault::SignedFile.at(at));
     };
-    let uncovered = |reason| BuildFault::Uncovered(reason).at(at);
     let mut coverage = Coverage::new(signed);
     let mut files = Vec::new();
     let walked = walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
         match attr.file_type {
             _ if path == Path::new(SIGNATURE_FILE) => {}
-            FileType::Directory => coverage.directory(path).map_err(uncovered)?,
+            FileType::Directory => coverage.directory(path).map_err(BuildFault::Uncovered)?,
             FileType::RegularFile => files.push(Signed {
                 path: path.to_owned(),
                 node: attr.node,
                 size: attr.size,
-                expected: coverage.file(path, attr.size).map_err(uncovered)?,
+                expected: coverage
+                    .file(path, attr.size)
+                    .map_err(BuildFault::Uncovered)?,
             }),
             other => {
-                return Err(Walked::Refused(uncovered(Coverage::other(
-                    path.into(),
-                    type_name(other),
-                ))));
+                let other = Coverage::other(path.into(), type_name(other));
+                return Err(ContentFault::from(BuildFault::Uncovered(other)));
             }
         }
         Ok(())
     });
-    walked.map_err(|error| match error {
-        Walked::Refused(error) => error,
-        Walked::Failed(error) => ContentFault::image(at, error),
-    })?;
-    coverage.finish().map_err(uncovered)?;
+    walked.map_err(|fault| fault.at(at))?;
+    let covered = coverage.finish();
+    covered.map_err(|reason| BuildFault::Uncovered(reason).at(at))?;
     Ok(files)
-}
-
-/// Why a walk has ended.
-enum Walked {
-    Refused(Error),
-    Failed(verimount_tree::Error),
-}
-
-impl From<Error> for Walked {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<verimount_tree::Error> for Walked {
-    fn from(error: verimount_tree::Error) -> Self {
-        Self::Failed(error)
-    }
 }
 
 /// What a thread that hashes tells.
@@ -124,7 +103,7 @@ enum Told {
     /// So many more bytes are hashed.
     Hashed(u64),
     /// The file with this number is bad, or cannot be read.
-    Failed(usize, BuildFault),
+    Failed(usize, ContentFault),
 }
 
 /// Hashes all files, as many at a time as there are processors.
@@ -136,7 +115,7 @@ fn check(
 ) -> Result<(), Error> {
     let next = AtomicUsize::new(0);
     let is_ended = AtomicBool::new(false);
-    let mut failed: Option<(usize, BuildFault)> = None;
+    let mut failed: Option<(usize, ContentFault)> = None;
     let mut is_cancelled = false;
     thread::scope(|scope| {
         let (tell, told) = channel();
@@ -197,10 +176,10 @@ fn check_next(
             !is_ended.load(Relaxed)
         });
         let checked = match read {
-            Ok(Ended::Early) => return,
-            Ok(Ended::AtEnd) => check
+            Ok(()) if is_ended.load(Relaxed) => return,
+            Ok(()) => check
                 .finish()
-                .map_err(|differs| BuildFault::Differs(Some(differs))),
+                .map_err(|differs| BuildFault::Differs(Some(differs)).into()),
             Err(fault) => Err(fault),
         };
         if let Err(fault) = checked {
@@ -209,44 +188,21 @@ fn check_next(
     }
 }
 
-/// How reading a file has ended.
-enum Ended {
-    AtEnd,
-    Early,
-}
-
-/// Reads a file from front to back.
-pub(super) fn read_all(
-    tree: &dyn Tree,
-    node: NodeId,
-    size: u64,
-    take: &mut dyn FnMut(&[u8]),
-) -> Result<(), BuildFault> {
-    let mut take = |bytes: &[u8]| {
-        take(bytes);
-        true
-    };
-    read_while(tree, node, size, &mut take).map(|_| ())
-}
-
 /// Reads a file from front to back, as long as `take` wants more.
-fn read_while(
+pub(super) fn read_while(
     tree: &dyn Tree,
     node: NodeId,
     size: u64,
     take: &mut dyn FnMut(&[u8]) -> bool,
-) -> Result<Ended, BuildFault> {
+) -> Result<(), ContentFault> {
     let mut scratch = Scratch::default();
     let mut at = 0;
     while at < size {
         let bytes = tree.read(node, at, PIECE, &mut scratch)?;
-        if bytes.is_empty() {
+        if bytes.is_empty() || !take(bytes) {
             break;
-        }
-        if !take(bytes) {
-            return Ok(Ended::Early);
         }
         at += bytes.len() as u64;
     }
-    Ok(Ended::AtEnd)
+    Ok(())
 }
