@@ -59,16 +59,16 @@ impl VolumeInfo {
         let sectors = |interleave: Interleave| 1 << interleave.log2_sectors();
         Self {
             volume,
-            size: superblock.provided_data_sectors() * SECTOR,
+            size: superblock.provided_data_sectors * SECTOR,
             superblock_version: superblock.version(),
-            sector_size: superblock.block_size().bytes() as u64,
-            tag_size: superblock.tag_size().get(),
-            interleave_sectors: superblock.interleave().map(sectors),
-            journal_sections: superblock.journal_sections(),
-            journal_mac: superblock.has_journal_mac(),
+            sector_size: superblock.shape.block_size.bytes() as u64,
+            tag_size: superblock.shape.tag_size.get(),
+            interleave_sectors: superblock.shape.interleave.map(sectors),
+            journal_sections: superblock.shape.journal_sections.get(),
+            journal_mac: superblock.shape.journal_mac,
             hmac_fix: superblock.has_hmac_fix(),
-            legacy_padding: superblock.padding() == Padding::Legacy,
-            dirty_bitmap: superblock.has_dirty_bitmap(),
+            legacy_padding: superblock.shape.padding == Padding::Legacy,
+            dirty_bitmap: superblock.dirty_bitmap,
             recalculation_sector: superblock.recalculation_sector(),
         }
     }
