@@ -40,7 +40,7 @@ fn use_volume(storage: &Storage, mode: Mode) {
 
 /// Writes something, which can be read then.
 fn write(volume: &Volume) {
-    let block = vec![7; volume.superblock().block_size().bytes()];
+    let block = vec![7; volume.superblock().shape.block_size.bytes()];
     let offset = volume.size() - block.len() as u64;
     if volume.write_at(&block, offset).is_ok() {
         let mut found = vec![0; block.len()];

@@ -111,7 +111,7 @@ impl Storage {
         let superblock = format(storage.devices(), &options, &mut |_| {
             ControlFlow::Continue(())
         });
-        let size = superblock.expect("nothing fails").provided_data_sectors();
+        let size = superblock.expect("nothing fails").provided_data_sectors;
         assert_eq!(size, sectors());
         storage.metadata.to_vec()
     }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use rustix::fs::{FlockOperation, flock, fstatvfs};
+use rustix::fs::fstatvfs;
 use verimount_sync::Mutex;
 
 use crate::{
@@ -18,6 +18,9 @@ use crate::{
 
 /// The size of a cache if none is given, unless that is more than a tenth of its file system.
 const DEFAULT_SIZE: u64 = 10 << 30;
+
+/// The unit of `st_blocks`, in bytes.
+const BLOCK: u64 = 512;
 
 /// How long nothing is written after a failure.
 const RESPITE: Duration = Duration::from_secs(60);
@@ -152,21 +155,7 @@ impl Cache {
     /// # Errors
     /// [`CacheError::Io`].
     pub fn stored(&self) -> Result<Vec<Stored>, CacheError> {
-        let files = self.0.directory.files()?;
-        let stored = files.into_iter().filter_map(|(name, stat)| {
-            let (key, part) = Key::of_file_name(&name)?;
-            let used = Duration::from_secs(u64::try_from(stat.st_mtime).ok()?);
-            Some(Stored {
-                key,
-                part,
-                size: u64::try_from(stat.st_size).ok()?,
-                allocated: eviction::allocated(&stat),
-                used: SystemTime::UNIX_EPOCH.checked_add(used)?,
-            })
-        });
-        let mut stored: Vec<_> = stored.collect();
-        stored.sort_by(|a, b| (a.used, &a.key, a.part).cmp(&(b.used, &b.key, b.part)));
-        Ok(stored)
+        self.0.stored()
     }
 
     /// Removes all objects. Those in use become empty.
@@ -178,11 +167,10 @@ impl Cache {
         for stored in self.stored()? {
             let name = stored.key.file_name(stored.part);
             let file = self.0.directory.open_file(&name, false)?;
-            let removed = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => self.0.directory.remove(&name),
-                Err(_) => punch(&file, 0, stored.size.max(1)),
-            };
-            removed.map_err(|error| self.0.directory.failed(&name, error))?;
+            if !self.0.directory.remove_unused(&name, &file)? {
+                let punched = punch(&file, 0, stored.size.max(1));
+                punched.map_err(|error| self.0.directory.failed(&name, error))?;
+            }
             cleared.objects += 1;
             cleared.bytes += stored.allocated;
         }
@@ -191,8 +179,28 @@ impl Cache {
 }
 
 impl Shared {
+    /// All objects, the least recently used first.
+    pub(crate) fn stored(&self) -> Result<Vec<Stored>, CacheError> {
+        let files = self.directory.files()?;
+        let stored = files.into_iter().filter_map(|(name, stat)| {
+            let (key, part) = Key::of_file_name(&name)?;
+            let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
+            let used = Duration::new(seconds, u32::try_from(stat.st_mtime_nsec).unwrap_or(0));
+            Some(Stored {
+                key,
+                part,
+                size: u64::try_from(stat.st_size).ok()?,
+                allocated: u64::try_from(stat.st_blocks).ok()? * BLOCK,
+                used: SystemTime::UNIX_EPOCH.checked_add(used)?,
+            })
+        });
+        let mut stored: Vec<_> = stored.collect();
+        stored.sort_by(|a, b| (a.used, &a.key, a.part).cmp(&(b.used, &b.key, b.part)));
+        Ok(stored)
+    }
+
     /// Whether this many bytes may be written now. Evicts others if necessary.
-    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> bool {
         let mut room = self.room.lock();
         if room.rests_until.is_some_and(|until| Instant::now() < until) {
             return false;

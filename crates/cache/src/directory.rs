@@ -4,13 +4,14 @@
 use std::{
     fs::File,
     io,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
 use rustix::{
     fs::{
-        AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, statat, unlinkat,
+        AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, mkdirat,
+        openat, statat, unlinkat,
     },
     io::Errno,
     process::geteuid,
@@ -42,10 +43,10 @@ impl Directory {
         let guarded = GuardedPath::creating_parents(path);
         let guarded = guarded.map_err(|error| CacheError::io(path, error))?;
         let outer = open_directory(CWD, &guarded.path(), path)?;
-        check_mode(&outer, path, Mode::WGRP | Mode::WOTH, 0o755)?;
+        check(&outer, path, Mode::WGRP | Mode::WOTH, 0o755)?;
         let inner = path.join(OBJECTS);
         let fd = open_directory(&outer, OBJECTS.as_ref(), &inner)?;
-        check_mode(&fd, &inner, Mode::RWXG | Mode::RWXO, 0o700)?;
+        check(&fd, &inner, Mode::RWXG | Mode::RWXO, 0o700)?;
         Ok(Self { fd, path: inner })
     }
 
@@ -67,7 +68,6 @@ impl Directory {
         } else {
             OFlags::empty()
         };
-        let at = || self.path.join(name);
         let file = match openat(&self.fd, name, flags | creating | OFlags::RDWR, FILE_MODE) {
             Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
                 openat(&self.fd, name, flags | OFlags::RDONLY, Mode::empty())
@@ -75,15 +75,12 @@ impl Directory {
             opened => opened,
         };
         let file = file.map_err(|errno| self.failed(name, errno))?;
-        let stat = fstat(&file).map_err(|errno| self.failed(name, errno))?;
+        let at = self.path.join(name);
+        let stat = check(&file, &at, Mode::RWXG | Mode::RWXO, 0o600)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             let expected = "a regular file";
-            return Err(CacheError::WrongType { at: at(), expected });
+            return Err(CacheError::WrongType { at, expected });
         }
-        if stat.st_uid != geteuid().as_raw() {
-            return Err(CacheError::Foreign { at: at() });
-        }
-        check_mode(&file, &at(), Mode::RWXG | Mode::RWXO, 0o600)?;
         Ok(file.into())
     }
 
@@ -116,8 +113,14 @@ impl Directory {
             if (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino))
     }
 
-    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
-        Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
+    /// Removes an object's file, unless it is used; whether it was removed.
+    pub(crate) fn remove_unused(&self, name: &str, file: &File) -> Result<bool, CacheError> {
+        if flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(false);
+        }
+        let removed = unlinkat(&self.fd, name, AtFlags::empty());
+        removed.map_err(|errno| self.failed(name, errno))?;
+        Ok(true)
     }
 
     /// The error for what the system says of a file in it.
@@ -126,49 +129,36 @@ impl Directory {
     }
 }
 
-/// Opens a directory of the calling user, and creates it if it does not exist.
-fn open_directory(
-    parent: impl std::os::fd::AsFd,
-    name: &Path,
-    path: &Path,
-) -> Result<OwnedFd, CacheError> {
-    let at = || path.to_owned();
-    let failed = |errno: Errno| CacheError::io(path, errno);
+/// Opens a directory, and creates it if it does not exist.
+fn open_directory(parent: impl AsFd, name: &Path, path: &Path) -> Result<OwnedFd, CacheError> {
     match mkdirat(&parent, name, DIRECTORY_MODE) {
         Ok(()) | Err(Errno::EXIST | Errno::ROFS | Errno::ACCESS) => {}
-        Err(errno) => return Err(failed(errno)),
+        Err(errno) => return Err(CacheError::io(path, errno)),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = match openat(&parent, name, flags, Mode::empty()) {
-        Err(Errno::LOOP | Errno::NOTDIR) => {
-            let expected = "a directory";
-            return Err(CacheError::WrongType { at: at(), expected });
-        }
-        opened => opened.map_err(failed)?,
-    };
-    let stat = fstat(&fd).map_err(failed)?;
-    if stat.st_uid == geteuid().as_raw() {
-        Ok(fd)
-    } else {
-        Err(CacheError::Foreign { at: at() })
-    }
+    openat(&parent, name, flags, Mode::empty()).map_err(|errno| match errno {
+        Errno::LOOP | Errno::NOTDIR => CacheError::WrongType {
+            at: path.to_owned(),
+            expected: "a directory",
+        },
+        errno => CacheError::io(path, errno),
+    })
 }
 
-fn check_mode(
-    file: impl std::os::fd::AsFd,
-    path: &Path,
-    forbidden: Mode,
-    expected: u32,
-) -> Result<(), CacheError> {
+/// Checks that a file belongs to the calling user, and has none of the permissions that are forbidden.
+fn check(file: impl AsFd, path: &Path, forbidden: Mode, expected: u32) -> Result<Stat, CacheError> {
     let stat = fstat(file).map_err(|errno| CacheError::io(path, errno))?;
+    let at = path.to_owned();
+    if stat.st_uid != geteuid().as_raw() {
+        return Err(CacheError::Foreign { at });
+    }
     let mode = Mode::from_raw_mode(stat.st_mode);
     if mode.intersects(forbidden) {
-        Err(CacheError::Mode {
-            at: path.to_owned(),
+        return Err(CacheError::Mode {
+            at,
             expected,
             actual: mode.bits() & 0o777,
-        })
-    } else {
-        Ok(())
+        });
     }
+    Ok(stat)
 }

@@ -7,13 +7,12 @@ use std::{
 };
 
 use rustix::{
-    fs::{FlockOperation, Stat, flock, fstatvfs},
+    fs::{FlockOperation, flock, fstatvfs},
     io::Errno,
 };
-
 use verimount_source::GRANULE;
 
-use crate::{CacheError, Key, Part, cache::Shared, object};
+use crate::{CacheError, Stored, cache::Shared, object::Inner};
 
 /// The most bytes that a process writes before it looks at the size again.
 const MAX_GRANT: u64 = 8 << 20;
@@ -25,15 +24,6 @@ const PROCESSES: u64 = 4;
 const FREE_PART: u64 = 20;
 const MAX_FREE: u64 = 1 << 30;
 
-/// An object as the directory shows it.
-struct Candidate {
-    name: String,
-    part: Part,
-    allocated: u64,
-    /// When it was last used, in nanoseconds.
-    used: (i64, u64),
-}
-
 /// The bytes of a file system.
 struct Space {
     total: u64,
@@ -41,16 +31,9 @@ struct Space {
     free: u64,
 }
 
-/// The bytes that a file takes on disk.
-pub(crate) fn allocated(stat: &Stat) -> u64 {
-    /// The unit of `st_blocks`.
-    const BLOCK: u64 = 512;
-    u64::try_from(stat.st_blocks).unwrap_or(0) * BLOCK
-}
-
 /// How many bytes may be written now. Evicts others before, if that is necessary. If another process is evicting,
 /// there are none.
-pub(crate) fn grant(cache: &Shared) -> Result<u64, CacheError> {
+pub(crate) fn grant(cache: &Arc<Shared>) -> Result<u64, CacheError> {
     let directory = &cache.directory;
     match flock(directory.fd(), FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
@@ -62,9 +45,9 @@ pub(crate) fn grant(cache: &Shared) -> Result<u64, CacheError> {
     granted
 }
 
-fn grant_locked(cache: &Shared) -> Result<u64, CacheError> {
-    let mut candidates = candidates(cache)?;
-    let total: u64 = candidates.iter().map(|candidate| candidate.allocated).sum();
+fn grant_locked(cache: &Arc<Shared>) -> Result<u64, CacheError> {
+    let stored = cache.stored()?;
+    let total: u64 = stored.iter().map(|stored| stored.allocated).sum();
     let space = Space::of(cache)?;
     let step = (cache.limit.min(space.total) / 16).clamp(GRANULE, MAX_GRANT);
     let over = (total + PROCESSES * step).saturating_sub(cache.limit);
@@ -72,9 +55,8 @@ fn grant_locked(cache: &Shared) -> Result<u64, CacheError> {
     if needed == 0 {
         return Ok(step);
     }
-    candidates.sort_by_key(|candidate| candidate.used);
     // More than is needed, so that this is rare.
-    let freed = evict(cache, &candidates, needed + step)?;
+    let freed = evict(cache, &stored, needed + step)?;
     cache.counters.evicted.fetch_add(freed, Relaxed);
     Ok(if freed >= needed { step } else { 0 })
 }
@@ -93,60 +75,41 @@ impl Space {
     }
 }
 
-fn candidates(cache: &Shared) -> Result<Vec<Candidate>, CacheError> {
-    let files = cache.directory.files()?.into_iter();
-    let objects = files.filter_map(|(name, stat)| {
-        let (_, part) = Key::of_file_name(&name)?;
-        Some(Candidate {
-            allocated: allocated(&stat),
-            used: (stat.st_mtime, stat.st_mtime_nsec),
-            name,
-            part,
-        })
-    });
-    Ok(objects.collect())
-}
-
-/// Removes objects that nobody uses, and then parts of the others, until `needed` bytes are free.
-fn evict(cache: &Shared, candidates: &[Candidate], needed: u64) -> Result<u64, CacheError> {
-    debug_assert!(candidates.is_sorted_by_key(|candidate| candidate.used));
+/// Removes objects that nobody uses, the least recently used first, and then parts of the others, until `needed` bytes are free.
+fn evict(cache: &Arc<Shared>, stored: &[Stored], needed: u64) -> Result<u64, CacheError> {
     let mut freed = 0;
     let mut used = Vec::new();
-    for candidate in candidates {
+    for stored in stored {
         if freed >= needed {
             break;
         }
-        let Ok(file) = cache.directory.open_file(&candidate.name, false) else {
+        let name = stored.key.file_name(stored.part);
+        let Ok(file) = cache.directory.open_file(&name, false) else {
             // Another process has removed it, or it is none of ours.
             continue;
         };
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {
-                let removed = cache.directory.remove(&candidate.name);
-                removed.map_err(|error| cache.directory.failed(&candidate.name, error))?;
-                freed += candidate.allocated;
-            }
-            Err(_) => used.push((candidate, file)),
+        if cache.directory.remove_unused(&name, &file)? {
+            freed += stored.allocated;
+        } else {
+            used.push((stored.part, name, file));
         }
     }
     // Data first: without a tree, no data can be used.
-    used.sort_by_key(|(candidate, _)| candidate.part);
-    for (candidate, file) in used {
+    used.sort_by_key(|(part, ..)| *part);
+    for (_, name, file) in used {
         if freed >= needed {
             break;
         }
         let own = own_object(cache, &file);
-        let evicted = match &own {
-            Some(own) => own.evict(needed - freed),
-            None => object::evict(&file, &mut 0, needed - freed, |_| false, |_| {}),
-        };
-        freed += evicted.map_err(|error| cache.directory.failed(&candidate.name, error))?;
+        let object = own.unwrap_or_else(|| Arc::new(Inner::new(cache, file, true)));
+        let evicted = object.evict(needed - freed);
+        freed += evicted.map_err(|error| cache.directory.failed(&name, error))?;
     }
     Ok(freed)
 }
 
 /// The object of this process that has the same file.
-fn own_object(cache: &Shared, file: &File) -> Option<Arc<object::Inner>> {
+fn own_object(cache: &Shared, file: &File) -> Option<Arc<Inner>> {
     let id = |file: &File| {
         let metadata = file.metadata().ok()?;
         Some((metadata.dev(), metadata.ino()))

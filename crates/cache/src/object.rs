@@ -46,14 +46,8 @@ impl Object {
     pub(crate) fn open(cache: &Arc<Shared>, name: &str, creates: bool) -> Result<Self, CacheError> {
         let file = open_locked(cache, name, creates)?;
         let flags = fcntl_getfl(&file).map_err(|errno| cache.directory.failed(name, errno))?;
-        Ok(Self(Arc::new(Inner {
-            cache: cache.clone(),
-            file,
-            is_writable: flags.contains(OFlags::RDWR),
-            presence: Presence::default(),
-            hand: AtomicU64::new(0),
-            has_failed: AtomicBool::new(false),
-        })))
+        let is_writable = flags.contains(OFlags::RDWR);
+        Ok(Self(Arc::new(Inner::new(cache, file, is_writable))))
     }
 
     /// When it was last used decides when it is removed. That is of no importance if it fails.
@@ -120,16 +114,21 @@ impl Object {
 
     /// Fills `buf`; whether that succeeded, and with what is kept: it may be evicted meanwhile.
     pub(crate) fn read(&self, buf: &mut [u8], offset: u64) -> bool {
-        if let Err(error) = self.0.file.read_exact_at(buf, offset) {
+        self.read_kept(buf, offset).unwrap_or_else(|error| {
             self.0.failed("reading the cache", &error);
-            return false;
-        }
+            false
+        })
+    }
+
+    /// Fills `buf`; whether with what is kept.
+    fn read_kept(&self, buf: &mut [u8], offset: u64) -> io::Result<bool> {
+        self.0.file.read_exact_at(buf, offset)?;
         let len = buf.len() as u64;
         let is_kept = self.are_kept(offset..offset + len);
         if is_kept {
             self.0.cache.counters.read.fetch_add(len, Relaxed);
         }
-        is_kept
+        Ok(is_kept)
     }
 
     /// Whether none of the granules of these bytes is a hole now, such as another process makes of what it evicts.
@@ -179,14 +178,40 @@ impl Object {
 }
 
 impl Inner {
-    /// Evicts granules that were not used since the last time, until `needed` bytes are free or there are no more.
+    pub(crate) fn new(cache: &Arc<Shared>, file: File, is_writable: bool) -> Self {
+        Self {
+            cache: cache.clone(),
+            file,
+            is_writable,
+            presence: Presence::default(),
+            hand: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Evicts data from where this ended the last time, in granules, until `needed` bytes are free or there is no more.
+    /// Granules that were used since then are left, but not the second time.
     pub(crate) fn evict(&self, needed: u64) -> io::Result<u64> {
-        let is_used = |granule| self.presence.take_used(granule, &self.file);
-        let evicted = |granule| self.presence.remove(granule, &self.file);
-        let mut hand = self.hand.load(Relaxed);
-        let freed = evict(&self.file, &mut hand, needed, is_used, evicted);
-        self.hand.store(hand, Relaxed);
-        freed
+        let mut freed = 0;
+        let mut turns = 0;
+        // From the hand to the end, all of it twice, and then from the beginning to the hand.
+        while freed < needed && turns < 3 {
+            let hand = self.hand.load(Relaxed);
+            let Ok(data) = seek(&self.file, SeekFrom::Data(hand)) else {
+                self.hand.store(0, Relaxed);
+                turns += 1;
+                continue;
+            };
+            let granule = data / GRANULE;
+            self.hand.store((granule + 1) * GRANULE, Relaxed);
+            if turns < 2 && self.presence.take_used(granule, &self.file) {
+                continue;
+            }
+            self.presence.remove(granule, &self.file);
+            punch(&self.file, granule * GRANULE, GRANULE)?;
+            freed += GRANULE;
+        }
+        Ok(freed)
     }
 
     /// Counts a failure, and logs the first.
@@ -206,15 +231,11 @@ impl Fetch for Object {
     fn fetch(&self, buf: &mut [u8], offset: u64, _: Ask<'_>) -> Result<Given, ReadError> {
         let len = buf.len();
         check_range(offset, len, self.length())?;
-        let read = match self.0.file.read_exact_at(buf, offset) {
-            Ok(()) if !self.are_kept(offset..offset + len as u64) => {
-                Err(io::Error::other("it is not kept"))
-            }
-            read => read,
-        };
-        read.map_err(ReadError::io(offset, len))?;
-        self.0.cache.counters.read.fetch_add(len as u64, Relaxed);
-        Ok(Given::default())
+        let read = self.read_kept(buf, offset).and_then(|is_kept| {
+            let missing = || io::Error::other("it is not kept");
+            is_kept.then(Given::default).ok_or_else(missing)
+        });
+        read.map_err(ReadError::io(offset, len))
     }
 
     fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
@@ -232,35 +253,6 @@ impl Fetch for Object {
     fn mend(&self, _: &[u8], _: u64) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
-}
-
-/// Evicts data of a file from `hand` on and then from its beginning, in granules, until `needed` bytes are free.
-/// Used granules are left, but not the second time.
-pub(crate) fn evict(
-    file: &File,
-    hand: &mut u64,
-    needed: u64,
-    is_used: impl Fn(u64) -> bool,
-    evicted: impl Fn(u64),
-) -> io::Result<u64> {
-    let mut freed = 0;
-    let mut turns = 0;
-    // From the hand to the end, all of it twice, and then from the beginning to the hand.
-    while freed < needed && turns < 3 {
-        let Ok(data) = seek(file, SeekFrom::Data(*hand)) else {
-            (*hand, turns) = (0, turns + 1);
-            continue;
-        };
-        let granule = data / GRANULE;
-        *hand = (granule + 1) * GRANULE;
-        if turns < 2 && is_used(granule) {
-            continue;
-        }
-        evicted(granule);
-        punch(file, granule * GRANULE, GRANULE)?;
-        freed += GRANULE;
-    }
-    Ok(freed)
 }
 
 /// Makes a range of a file a hole.

@@ -4,10 +4,7 @@ use std::{
     os::fd::OwnedFd,
     panic::{self, AssertUnwindSafe},
     process,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::AtomicBool},
     thread::{self, Scope},
 };
 
@@ -36,7 +33,8 @@ pub(crate) fn serve(socket: OwnedFd, others: OwnedFd, held: HeldSignals, tasks: 
     // Otherwise this process would keep itself alive.
     drop(others);
     if ignore(held).and_then(|()| let_go()).is_ok() {
-        let working = AtomicUsize::new(0);
+        // Each task has a clone as long as it works.
+        let working = Arc::new(());
         thread::scope(|scope| {
             while let Ok(Some(question)) = receive_question(&socket) {
                 answer(scope, &tasks, question, &working);
@@ -74,18 +72,16 @@ fn answer<'scope>(
     scope: &'scope Scope<'scope, '_>,
     tasks: &'scope [Task],
     question: Question,
-    working: &'scope AtomicUsize,
+    working: &Arc<()>,
 ) {
-    if working.fetch_add(1, Relaxed) >= MAX_AT_ONCE {
-        working.fetch_sub(1, Relaxed);
-        let _ = send_answer(
-            &question.answer_to,
-            &Err(io::Error::other("the helper process is busy")),
-        );
+    if Arc::strong_count(working) > MAX_AT_ONCE {
+        let busy = Err(io::Error::other("the helper process is busy"));
+        let _ = send_answer(&question.answer_to, &busy);
         return;
     }
+    let working = working.clone();
     // Without a thread the socket for the answer is closed, which is an answer as well.
-    let started = thread::Builder::new().spawn_scoped(scope, move || {
+    let _ = thread::Builder::new().spawn_scoped(scope, move || {
         // A task that panics must not take the others with it.
         let done = panic::catch_unwind(AssertUnwindSafe(|| done(tasks, &question)));
         let failed = |_| Err(io::Error::other("the helper process has failed"));
@@ -93,12 +89,8 @@ fn answer<'scope>(
         // The process that asked may have ended.
         let _ = send_answer(&question.answer_to, &answer);
         // Before the socket is closed, for which that process waits.
-        drop(answer);
-        working.fetch_sub(1, Relaxed);
+        drop((answer, working));
     });
-    if started.is_err() {
-        working.fetch_sub(1, Relaxed);
-    }
 }
 
 fn done(tasks: &[Task], question: &Question) -> io::Result<Answer> {

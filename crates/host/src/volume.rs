@@ -43,9 +43,9 @@ pub fn describe(path: &Path) -> Result<Option<(Superblock, u64)>, Error> {
     };
     let (size, disk) = (
         file.size(),
-        superblock.provided_data_sectors().saturating_mul(SECTOR),
+        superblock.provided_data_sectors.saturating_mul(SECTOR),
     );
-    let is_alone = superblock.interleave().is_some();
+    let is_alone = superblock.shape.interleave.is_some();
     if is_alone && disk >= size {
         Err(Fault::Truncated { size, disk }.at(path))
     } else {

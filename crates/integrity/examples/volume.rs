@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn StdError>> {
         &options,
         &mut |_| ControlFlow::Continue(()),
     )?;
-    println!("{} sectors", superblock.provided_data_sectors());
+    println!("{} sectors", superblock.provided_data_sectors);
 
     // Any number of threads may use the volume. Flushed writes survive a crash.
     let options = OpenOptions {

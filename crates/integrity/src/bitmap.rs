@@ -44,7 +44,7 @@ pub(crate) struct BitmapLayout {
 impl BitmapLayout {
     /// The default number of bits, or fewer if there is not enough room.
     pub(crate) fn new(geometry: &Geometry) -> Result<Self, Error> {
-        let log2_block = geometry.shape().block_size.log2_sectors();
+        let log2_block = geometry.shape.block_size.log2_sectors();
         (DEFAULT_LOG2_SECTORS - log2_block..64)
             .filter_map(|log2| Self::with_blocks_per_bit(geometry, log2))
             .find(|layout| layout.len() <= MAX_LEN)
@@ -55,10 +55,10 @@ impl BitmapLayout {
 
     /// One bit for each 2 to the power of `log2_blocks` blocks; `None` if there is not enough room.
     pub(crate) fn with_blocks_per_bit(geometry: &Geometry, log2_blocks: u8) -> Option<Self> {
-        let log2_sectors_per_block = geometry.shape().block_size.log2_sectors();
+        let log2_sectors_per_block = geometry.shape.block_size.log2_sectors();
         let log2_sectors_per_bit = log2_blocks.checked_add(log2_sectors_per_block)?;
         let per_bit = 1_u64.checked_shl(log2_sectors_per_bit.into())?;
-        let bits = geometry.provided_data_sectors().div_ceil(per_bit);
+        let bits = geometry.provided_data_sectors.div_ceil(per_bit);
         let len = bits.div_ceil(BITS_PER_BLOCK as u64) * BLOCK as u64;
         (len <= geometry.journal_len()).then_some(Self {
             offset: geometry.journal_offset(),
@@ -89,14 +89,9 @@ impl BitmapLayout {
         Ok(bits)
     }
 
-    /// An empty bitmap.
-    pub(crate) fn none(&self) -> Bits {
-        Bits::new(self.len() * 8)
-    }
-
     /// A bitmap with the bits of all regions from `sector` on.
     pub(crate) fn all_from(&self, sector: u64) -> Bits {
-        let mut bits = self.none();
+        let mut bits = Bits::new(self.len() * 8);
         bits.insert(self.bit(sector)..self.bits);
         bits
     }

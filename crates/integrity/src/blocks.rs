@@ -6,7 +6,7 @@ use crate::{
     BadBlock, Error, SECTOR,
     geometry::{Extent, Geometry},
     storage::Storage,
-    tag_cache::TagCache,
+    tag_cache::{TagCache, WriteBack},
     tagger::Tagger,
 };
 
@@ -26,7 +26,7 @@ pub(crate) struct Blocks {
     pub(crate) storage: Arc<Storage>,
     pub(crate) geometry: Geometry,
     pub(crate) tagger: Tagger,
-    tags: TagCache,
+    pub(crate) tags: TagCache,
 }
 
 impl Blocks {
@@ -95,7 +95,7 @@ impl Blocks {
     /// Sets the tags of blocks whose data is already zero.
     pub(crate) fn set_zero_tags(&self, range: Range<u64>) -> Result<(), Error> {
         let zeros = vec![0; (TAG_STEP.min(range.end - range.start) * SECTOR) as usize];
-        for step in steps(range) {
+        for step in parts(range, TAG_STEP) {
             let len = ((step.end - step.start) * SECTOR) as usize;
             let tags = self.tagger.tags(step.start, &zeros[..len]);
             self.set_tags(step.start, &tags)?;
@@ -111,7 +111,7 @@ impl Blocks {
 
     /// Marks blocks as discarded.
     pub(crate) fn set_discarded_tags(&self, range: Range<u64>) -> Result<(), Error> {
-        for step in steps(range) {
+        for step in parts(range, TAG_STEP) {
             let blocks = self.blocks(step.clone());
             let tags = self.tagger.discarded((blocks.end - blocks.start) as usize);
             self.set_tags(step.start, &tags)?;
@@ -122,7 +122,7 @@ impl Blocks {
     /// The sectors of each block whose tag is split across two tag sectors: a crash may leave half
     /// of such a tag unchanged.
     pub(crate) fn with_split_tags(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let block_sectors = self.geometry.shape().block_size.sectors();
+        let block_sectors = self.geometry.shape.block_size.sectors();
         range
             .step_by(block_sectors as usize)
             .filter(|&sector| self.geometry.has_split_tag(sector))
@@ -131,30 +131,20 @@ impl Blocks {
 
     /// Sets the tags of the blocks from `sector` on, without looking at their data.
     pub(crate) fn set_tags(&self, sector: u64, tags: &[u8]) -> Result<(), Error> {
-        let block_size = self.geometry.shape().block_size;
+        let block_size = self.geometry.shape.block_size;
         debug_assert!(sector.is_multiple_of(block_size.sectors()));
         self.tags.set(sector >> block_size.log2_sectors(), tags)
     }
 
-    /// Writes back the tags that fill whole sectors, which needs no reads.
-    pub(crate) fn write_back_whole_tag_sectors(&self) -> Result<(), Error> {
-        self.tags.write_back_whole_sectors()
-    }
-
     /// Whether the tag of the block at `sector` has yet to be written back.
     pub(crate) fn has_dirty_tag(&self, sector: u64) -> bool {
-        let block = sector >> self.geometry.shape().block_size.log2_sectors();
+        let block = sector >> self.geometry.shape.block_size.log2_sectors();
         self.tags.is_dirty(block)
-    }
-
-    /// Flushes the storage. Tags that were not written back are not made durable.
-    pub(crate) fn flush_storage(&self) -> Result<(), Error> {
-        self.storage.flush()
     }
 
     /// Makes all written blocks and their tags durable.
     pub(crate) fn flush(&self) -> Result<(), Error> {
-        self.tags.write_back()?;
+        self.tags.write_back(WriteBack::All)?;
         self.storage.flush()
     }
 
@@ -169,7 +159,7 @@ impl Blocks {
     }
 
     fn extents(&self, range: Range<u64>) -> impl Iterator<Item = Extent> {
-        debug_assert!(range.end <= self.geometry.provided_data_sectors());
+        debug_assert!(range.end <= self.geometry.provided_data_sectors);
         self.geometry.extents(range)
     }
 
@@ -178,7 +168,7 @@ impl Blocks {
     }
 
     fn blocks(&self, sectors: Range<u64>) -> Range<u64> {
-        let block_size = self.geometry.shape().block_size;
+        let block_size = self.geometry.shape.block_size;
         debug_assert!(sectors.start.is_multiple_of(block_size.sectors()));
         debug_assert!(sectors.end.is_multiple_of(block_size.sectors()));
         let log2 = block_size.log2_sectors();
@@ -186,10 +176,8 @@ impl Blocks {
     }
 }
 
-/// Splits a range of sectors into parts of [`TAG_STEP`].
-fn steps(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    range
-        .clone()
-        .step_by(TAG_STEP as usize)
-        .map(move |start| start..range.end.min(start + TAG_STEP))
+/// Splits a range of sectors into parts of `len` sectors, of which the last may be shorter.
+pub(crate) fn parts(range: Range<u64>, len: u64) -> impl Iterator<Item = Range<u64>> {
+    let starts = range.clone().step_by(len as usize);
+    starts.map(move |start| start..range.end.min(start + len))
 }

@@ -10,7 +10,7 @@ use verimount_source::Progress;
 use crate::{
     BlockSize, Devices, DiskSize, Error, Integrity, Interleave, Mode, Padding, SECTOR, Superblock,
     TagSize, Unsupported, Usage,
-    blocks::Blocks,
+    blocks::{Blocks, parts},
     geometry::{Geometry, StorageSize},
     journal::Ring,
     raw::SUPERBLOCK_SIZE,
@@ -83,7 +83,7 @@ pub fn format(
     let superblock = options.superblock(&devices)?;
     let geometry = Geometry::wanted(superblock.shape, options.disk_size, devices.size())?;
     let superblock = Superblock {
-        provided_data_sectors: geometry.provided_data_sectors(),
+        provided_data_sectors: geometry.provided_data_sectors,
         ..superblock
     };
     let tagger = options.integrity.tagger(&superblock)?;
@@ -154,7 +154,7 @@ impl FormatOptions {
     /// The shape of a volume for devices of this size, of which `data` is for the disk.
     fn shape(&self, has_data_device: bool, size: StorageSize) -> Result<Shape, Error> {
         let interleave = match (has_data_device, self.interleave) {
-            (false, interleave) => Some(interleave.unwrap_or_default()),
+            (false, interleave) => Some(interleave.unwrap_or(Interleave::DEFAULT)),
             (true, None) => None,
             (true, Some(_)) => return Err(Usage::InterleaveUnused.into()),
         };
@@ -185,9 +185,8 @@ pub(crate) fn write_zeros(
     is_zero: bool,
     progress: &mut Progress<'_>,
 ) -> Result<(), Error> {
-    let end = blocks.geometry.provided_data_sectors();
-    for start in (start..end).step_by(STEP as usize) {
-        let range = start..end.min(start + STEP);
+    let end = blocks.geometry.provided_data_sectors;
+    for range in parts(start..end, STEP) {
         if is_zero {
             blocks.set_zero_tags(range.clone())?;
         } else {

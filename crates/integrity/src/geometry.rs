@@ -36,16 +36,23 @@ pub(crate) struct StorageSize {
     pub(crate) data: u64,
 }
 
+impl StorageSize {
+    fn too_small(self) -> Error {
+        let available = self.metadata.min(self.data);
+        Error::TooSmall { available }
+    }
+}
+
 /// The position of every sector and tag of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    shape: Shape,
-    journal: JournalLayout,
+    pub(crate) shape: Shape,
+    pub(crate) journal: JournalLayout,
     /// Sectors from the beginning to the first area.
     initial: u64,
     /// Sectors that one area's tags take, with padding.
     run: u64,
-    provided_data_sectors: u64,
+    pub(crate) provided_data_sectors: u64,
 }
 
 /// A range of the volume's sectors that is contiguous on the data device.
@@ -63,14 +70,7 @@ impl Geometry {
     /// The geometry of the volume that `superblock` describes; fails if it does not fit on its
     /// devices.
     pub(crate) fn of(superblock: &Superblock, size: StorageSize) -> Result<Self, Error> {
-        let geometry = Self::sized(superblock.shape, superblock.provided_data_sectors)?;
-        if geometry.fits(size, LOG2_MIN_BUFFER) {
-            Ok(geometry)
-        } else {
-            Err(Error::TooSmall {
-                available: size.metadata.min(size.data),
-            })
-        }
+        Self::sized(superblock.shape, superblock.provided_data_sectors)?.fitting(size)
     }
 
     /// The geometry of a volume of `shape` whose disk is as large as asked for, or else as large as
@@ -111,13 +111,15 @@ impl Geometry {
                 geometry.provided_data_sectors = blocks << shape.block_size.log2_sectors();
             }
         }
-        let is_empty = geometry.provided_data_sectors == 0;
-        if !is_empty && geometry.fits(size, LOG2_MIN_BUFFER) {
-            Ok(geometry)
+        geometry.fitting(size)
+    }
+
+    /// Fails if the volume is empty, or does not fit on its devices.
+    fn fitting(self, size: StorageSize) -> Result<Self, Error> {
+        if self.provided_data_sectors > 0 && self.fits(size, LOG2_MIN_BUFFER) {
+            Ok(self)
         } else {
-            Err(Error::TooSmall {
-                available: size.metadata.min(size.data),
-            })
+            Err(size.too_small())
         }
     }
 
@@ -134,32 +136,24 @@ impl Geometry {
         if shape.interleave.is_some() {
             return Ok(wanted);
         }
-        let fits = |sections: u32, log2_buffer| {
+        let fits = |journal_sections, log2_buffer| {
             let shape = Shape {
-                journal_sections: NonZeroU32::new(sections)?,
+                journal_sections,
                 ..shape
             };
-            let geometry = Self::largest(shape, size).ok()?;
-            geometry
-                .fits(size, log2_buffer)
-                .then_some(shape.journal_sections)
+            let geometry = Self::largest(shape, size);
+            geometry.is_ok_and(|geometry| geometry.fits(size, log2_buffer))
         };
         (LOG2_MIN_BUFFER..=LOG2_MAX_BUFFER)
             .rev()
             .find_map(|log2_buffer| {
-                let most = (0..u32::BITS).rev().fold(0, |most, bit| {
-                    let more = most | (1 << bit);
-                    if more <= wanted.get() && fits(more, log2_buffer).is_some() {
-                        more
-                    } else {
-                        most
-                    }
-                });
-                NonZeroU32::new(most)
+                (0..u32::BITS).rev().fold(None, |most, bit| {
+                    let more = most.map_or(0, NonZeroU32::get) | (1 << bit);
+                    let more = NonZeroU32::new(more).filter(|&more| more <= wanted);
+                    more.filter(|&more| fits(more, log2_buffer)).or(most)
+                })
             })
-            .ok_or(Error::TooSmall {
-                available: size.metadata.min(size.data),
-            })
+            .ok_or(size.too_small())
     }
 
     /// The geometry of a volume of this size, whether or not it fits on any device.
@@ -230,18 +224,6 @@ impl Geometry {
     pub(crate) fn storage_needed(&self) -> u64 {
         let bytes = self.metadata_needed(LOG2_MIN_BUFFER) * u128::from(SECTOR);
         u64::try_from(bytes).unwrap_or(u64::MAX)
-    }
-
-    pub(crate) fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    pub(crate) fn journal(&self) -> &JournalLayout {
-        &self.journal
-    }
-
-    pub(crate) fn provided_data_sectors(&self) -> u64 {
-        self.provided_data_sectors
     }
 
     /// The number of blocks, and thus of tags.
@@ -381,7 +363,7 @@ mod tests {
             (4, 4096, Padding::Fixed, 65_072),
         ] {
             let geometry = largest(shape(tag, block, padding), None, alone(65_536)).unwrap();
-            assert_eq!(geometry.provided_data_sectors(), provided, "{tag} {block}");
+            assert_eq!(geometry.provided_data_sectors, provided, "{tag} {block}");
         }
     }
 
@@ -494,12 +476,12 @@ mod tests {
 
         let mut position = journal_end;
         let mut sector = 0;
-        while sector < geometry.provided_data_sectors() {
+        while sector < geometry.provided_data_sectors {
             let area = match shape.interleave {
                 Some(interleave) => 1 << interleave.log2_sectors(),
                 None => u64::MAX,
             };
-            let area_sectors = area.min(geometry.provided_data_sectors() - sector);
+            let area_sectors = area.min(geometry.provided_data_sectors - sector);
             let tags = geometry.area_tags_offset(sector / area);
             assert_eq!(tags, position);
             metadata.take(tags..tags + area_sectors / block * tag);

@@ -42,7 +42,7 @@ pub use key::Key;
 pub use mismatch::{BadBlock, Tag};
 pub use params::{BlockSize, DiskSize, Interleave, Mode, Padding, ParamError, SECTOR, TagSize};
 pub use storage::Devices;
-pub use superblock::Superblock;
+pub use superblock::{Shape, Superblock};
 pub use volume::{BadRange, BadReason, CommitTimer, OpenOptions, Volume, VolumeStats, grow};
 
 pub use verimount_source::Progress;

@@ -33,10 +33,8 @@ impl Mac {
     /// Checks the MAC at the end of the superblock's first sector.
     pub(crate) fn check_superblock(&self, sector: &[u8; raw::SECTOR]) -> Result<(), Error> {
         let (covered, found) = sector.split_at(raw::SECTOR - self.size());
-        let mut expected = Zeroizing::new([0; SECTION_MAC]);
-        let expected = &mut expected[..found.len()];
-        self.compute(&[covered], expected);
-        if bool::from(found.ct_eq(expected)) {
+        let expected = Zeroizing::new(self.of(&[covered]));
+        if bool::from(found.ct_eq(&expected[..found.len()])) {
             Ok(())
         } else {
             Err(Corruption::SuperblockMac.into())

@@ -48,10 +48,9 @@ impl BlockSize {
     /// [`ParamError::BlockSize`] unless it is 512, 1024, 2048 or 4096.
     pub const fn new(bytes: u64) -> Result<Self, ParamError> {
         match bytes {
-            512 => Ok(Self { log2_sectors: 0 }),
-            1024 => Ok(Self { log2_sectors: 1 }),
-            2048 => Ok(Self { log2_sectors: 2 }),
-            4096 => Ok(Self { log2_sectors: 3 }),
+            512 | 1024 | 2048 | 4096 => Ok(Self {
+                log2_sectors: (bytes / SECTOR).ilog2() as u8,
+            }),
             _ => Err(ParamError::BlockSize),
         }
     }
@@ -77,12 +76,6 @@ impl BlockSize {
     /// The size in bytes.
     pub const fn bytes(self) -> usize {
         512 << self.log2_sectors
-    }
-}
-
-impl Default for BlockSize {
-    fn default() -> Self {
-        Self::DEFAULT
     }
 }
 
@@ -191,12 +184,6 @@ impl Interleave {
     /// The base-2 logarithm of the size in sectors.
     pub const fn log2_sectors(self) -> u8 {
         self.log2_sectors
-    }
-}
-
-impl Default for Interleave {
-    fn default() -> Self {
-        Self::DEFAULT
     }
 }
 

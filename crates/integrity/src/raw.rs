@@ -1,5 +1,6 @@
 //! The raw on-disk structures: little-endian, unaligned, not validated.
 
+use bitflags::bitflags;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -11,14 +12,17 @@ pub(crate) const SECTOR: usize = 512;
 /// The magic number: the first eight bytes of every volume.
 pub(crate) const MAGIC: [u8; 8] = *b"integrt\0";
 
-/// The bits of [`Superblock::flags`].
-pub(crate) mod flag {
-    pub(crate) const JOURNAL_MAC: u32 = 1;
-    pub(crate) const RECALCULATING: u32 = 2;
-    pub(crate) const DIRTY_BITMAP: u32 = 4;
-    pub(crate) const FIXED_PADDING: u32 = 8;
-    pub(crate) const FIXED_HMAC: u32 = 0x10;
-    pub(crate) const INLINE: u32 = 0x20;
+bitflags! {
+    /// The bits of [`Superblock::flags`].
+    #[derive(Clone, Copy)]
+    pub(crate) struct Flags: u32 {
+        const JOURNAL_MAC = 1;
+        const RECALCULATING = 2;
+        const DIRTY_BITMAP = 4;
+        const FIXED_PADDING = 8;
+        const FIXED_HMAC = 0x10;
+        const INLINE = 0x20;
+    }
 }
 
 /// The superblock. It is padded with zeros to [`SUPERBLOCK_SIZE`], except for an optional MAC at

@@ -19,7 +19,7 @@ use crate::{
     BlockSize, Corruption, DiskSize, Error, Interleave, Padding, SECTOR, TagSize, Unsupported,
     geometry::Geometry,
     mac::Mac,
-    raw::{self, SUPERBLOCK_SIZE, flag},
+    raw::{self, Flags, SUPERBLOCK_SIZE},
 };
 
 /// Hashed before every block and before the input of a MAC, so that equal data on two volumes has
@@ -31,31 +31,39 @@ const NO_BITMAP: u8 = u8::MAX;
 
 /// The contents of a volume's superblock. Algorithm, key and mode are not stored in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Superblock {
     /// The layout parameters that the volume was formatted with.
-    pub(crate) shape: Shape,
-    /// The number of data sectors that the volume provides.
-    pub(crate) provided_data_sectors: u64,
+    pub shape: Shape,
+    /// The number of data sectors, of 512 bytes each, that the volume provides.
+    pub provided_data_sectors: u64,
     /// The salt; only volumes with the HMAC fix have one.
     pub(crate) salt: Option<Salt>,
     /// The first sector whose tag may be wrong because it has not been recalculated.
     pub(crate) recalculation: Option<u64>,
-    /// The journal area holds a bitmap of the regions that were being written.
-    pub(crate) dirty_bitmap: bool,
+    /// Whether the volume is open in bitmap mode, or was when the machine crashed: the journal area holds a bitmap of the regions
+    /// that were being written.
+    pub dirty_bitmap: bool,
     /// The base-2 logarithm of the blocks per bit of the bitmap.
     pub(crate) log2_blocks_per_bitmap_bit: u8,
 }
 
 /// The parameters that, with the size of the devices, determine the layout of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
-    pub(crate) block_size: BlockSize,
-    pub(crate) tag_size: TagSize,
-    /// `None` with a separate data device.
-    pub(crate) interleave: Option<Interleave>,
-    pub(crate) padding: Padding,
-    pub(crate) journal_sections: NonZeroU32,
-    pub(crate) journal_mac: bool,
+#[non_exhaustive]
+pub struct Shape {
+    /// The size of a block; each block has one tag.
+    pub block_size: BlockSize,
+    /// The size of a tag.
+    pub tag_size: TagSize,
+    /// The number of data sectors between two runs of tags; `None` with a separate data device.
+    pub interleave: Option<Interleave>,
+    /// The padding of each area's tags.
+    pub padding: Padding,
+    /// The number of journal sections.
+    pub journal_sections: NonZeroU32,
+    /// Whether a MAC, which needs a key, protects the journal.
+    pub journal_mac: bool,
 }
 
 /// Reads the first sector of the volume on `device`.
@@ -94,22 +102,18 @@ impl Superblock {
         if raw.magic != raw::MAGIC {
             return Err(Error::NotIntegrity);
         }
-        let flags = raw.flags.get();
-        if raw.version == 6 || flags & flag::INLINE != 0 {
+        let flags = Flags::from_bits_retain(raw.flags.get());
+        if raw.version == 6 || flags.contains(Flags::INLINE) {
             return Err(Unsupported::Inline.into());
         }
         if !(1..=5).contains(&raw.version) {
             return Err(Unsupported::Version(raw.version).into());
         }
-        let known = flag::JOURNAL_MAC
-            | flag::RECALCULATING
-            | flag::DIRTY_BITMAP
-            | flag::FIXED_PADDING
-            | flag::FIXED_HMAC;
-        if flags & !known != 0 {
-            return Err(Unsupported::Flags(flags & !known).into());
+        let unknown = flags.difference(Flags::all());
+        if !unknown.is_empty() {
+            return Err(Unsupported::Flags(unknown.bits()).into());
         }
-        let shape = Shape::parse(raw)?;
+        let shape = Shape::parse(raw, flags)?;
         let provided_data_sectors = raw.provided_data_sectors.get();
         if provided_data_sectors == 0
             || !provided_data_sectors.is_multiple_of(shape.block_size.sectors())
@@ -119,10 +123,11 @@ impl Superblock {
         Ok(Self {
             shape,
             provided_data_sectors,
-            salt: (flags & flag::FIXED_HMAC != 0).then_some(raw.salt),
-            recalculation: (flags & flag::RECALCULATING != 0)
+            salt: flags.contains(Flags::FIXED_HMAC).then_some(raw.salt),
+            recalculation: flags
+                .contains(Flags::RECALCULATING)
                 .then_some(raw.recalculation_sector.get()),
-            dirty_bitmap: flags & flag::DIRTY_BITMAP != 0,
+            dirty_bitmap: flags.contains(Flags::DIRTY_BITMAP),
             log2_blocks_per_bitmap_bit: raw.log2_blocks_per_bitmap_bit,
         })
     }
@@ -138,7 +143,7 @@ impl Superblock {
             tag_size: self.shape.tag_size.get().into(),
             journal_sections: self.shape.journal_sections.get().into(),
             provided_data_sectors: self.provided_data_sectors.into(),
-            flags: self.flags().into(),
+            flags: self.flags().bits().into(),
             log2_sectors_per_block: self.shape.block_size.log2_sectors(),
             log2_blocks_per_bitmap_bit: self.log2_blocks_per_bitmap_bit,
             reserved: [0; 2],
@@ -172,41 +177,6 @@ impl Superblock {
         }
     }
 
-    /// The number of data sectors, of 512 bytes each, that the volume provides.
-    pub fn provided_data_sectors(&self) -> u64 {
-        self.provided_data_sectors
-    }
-
-    /// The size of a block; each block has one tag.
-    pub fn block_size(&self) -> BlockSize {
-        self.shape.block_size
-    }
-
-    /// The size of a tag.
-    pub fn tag_size(&self) -> TagSize {
-        self.shape.tag_size
-    }
-
-    /// The number of data sectors between two runs of tags; `None` with a separate data device.
-    pub fn interleave(&self) -> Option<Interleave> {
-        self.shape.interleave
-    }
-
-    /// The padding of each area's tags.
-    pub fn padding(&self) -> Padding {
-        self.shape.padding
-    }
-
-    /// The number of journal sections.
-    pub fn journal_sections(&self) -> u32 {
-        self.shape.journal_sections.get()
-    }
-
-    /// Whether a MAC, which needs a key, protects the journal.
-    pub fn has_journal_mac(&self) -> bool {
-        self.shape.journal_mac
-    }
-
     /// Whether the volume has the HMAC fix: blocks are hashed with a salt, and MACs also cover
     /// positions and the superblock.
     pub fn has_hmac_fix(&self) -> bool {
@@ -219,33 +189,25 @@ impl Superblock {
             .filter(|&sector| sector < self.provided_data_sectors)
     }
 
-    /// Whether the volume is open in bitmap mode, or was when the machine crashed.
-    pub fn has_dirty_bitmap(&self) -> bool {
-        self.dirty_bitmap
-    }
-
     /// Marks the bitmap as absent, so that all regions count as dirty.
     pub(crate) fn forget_bitmap(&mut self) {
         self.log2_blocks_per_bitmap_bit = NO_BITMAP;
     }
 
-    fn flags(&self) -> u32 {
-        [
-            (self.shape.journal_mac, flag::JOURNAL_MAC),
-            (self.recalculation.is_some(), flag::RECALCULATING),
-            (self.dirty_bitmap, flag::DIRTY_BITMAP),
-            (self.shape.padding == Padding::Fixed, flag::FIXED_PADDING),
-            (self.salt.is_some(), flag::FIXED_HMAC),
-        ]
-        .into_iter()
-        .filter(|&(is_set, _)| is_set)
-        .fold(0, |flags, (_, flag)| flags | flag)
+    fn flags(&self) -> Flags {
+        let mut flags = Flags::empty();
+        let has_fixed_padding = self.shape.padding == Padding::Fixed;
+        flags.set(Flags::JOURNAL_MAC, self.shape.journal_mac);
+        flags.set(Flags::RECALCULATING, self.recalculation.is_some());
+        flags.set(Flags::DIRTY_BITMAP, self.dirty_bitmap);
+        flags.set(Flags::FIXED_PADDING, has_fixed_padding);
+        flags.set(Flags::FIXED_HMAC, self.salt.is_some());
+        flags
     }
 }
 
 impl Shape {
-    fn parse(raw: &raw::Superblock) -> Result<Self, Error> {
-        let flags = raw.flags.get();
+    fn parse(raw: &raw::Superblock, flags: Flags) -> Result<Self, Error> {
         let log2_block = raw.log2_sectors_per_block;
         let block_size = BlockSize::from_log2_sectors(log2_block)
             .ok_or(Corruption::SectorsPerBlock(log2_block))?;
@@ -258,9 +220,10 @@ impl Shape {
                     .map_err(|_| Corruption::Interleave(log2_interleave))?,
             ),
         };
-        let padding = match flags & flag::FIXED_PADDING {
-            0 => Padding::Legacy,
-            _ => Padding::Fixed,
+        let padding = if flags.contains(Flags::FIXED_PADDING) {
+            Padding::Fixed
+        } else {
+            Padding::Legacy
         };
         Ok(Self {
             block_size,
@@ -269,7 +232,7 @@ impl Shape {
             padding,
             journal_sections: NonZeroU32::new(raw.journal_sections.get())
                 .ok_or(Corruption::NoJournal)?,
-            journal_mac: flags & flag::JOURNAL_MAC != 0,
+            journal_mac: flags.contains(Flags::JOURNAL_MAC),
         })
     }
 }

@@ -16,6 +16,7 @@ use crate::{Error, geometry::Geometry, storage::Storage};
 
 use layout::ChunkLayout;
 use state::State;
+pub(crate) use write_back::WriteBack;
 
 /// The minimum number of cached chunks, however small the memory limit: a few concurrent requests
 /// need one or two each.
@@ -50,7 +51,7 @@ impl TagCache {
         Self {
             storage,
             layout,
-            block_bytes: geometry.shape().block_size.bytes() as u64,
+            block_bytes: geometry.shape.block_size.bytes() as u64,
             max_chunks: (max_bytes / layout.chunk_len()).max(MIN_CHUNKS),
             state: Mutex::default(),
             loaded: Condvar::new(),
@@ -88,7 +89,7 @@ impl TagCache {
     pub(crate) fn get(&self, blocks: Range<u64>) -> Result<Vec<u8>, Error> {
         let read = blocks.start * self.block_bytes..blocks.end * self.block_bytes;
         let is_sequential = self.streams.is_sequential(&read);
-        let len = (blocks.end - blocks.start) as usize * self.layout.tag_size();
+        let len = (blocks.end - blocks.start) as usize * self.layout.tag_size;
         let mut tags = Vec::with_capacity(len);
         for piece in self.layout.pieces(blocks) {
             let mut state = self.state.lock();
@@ -111,13 +112,13 @@ impl TagCache {
     /// Sets the tags of the blocks from `first` on.
     pub(crate) fn set(&self, first: u64, tags: &[u8]) -> Result<(), Error> {
         let mut rest = tags;
-        let count = (tags.len() / self.layout.tag_size()) as u64;
+        let count = (tags.len() / self.layout.tag_size) as u64;
         if self.reads_back {
             self.read_back(first..first + count)?;
         }
         let mut state = self.state.lock();
         for piece in self.layout.pieces(first..first + count) {
-            let (own, others) = rest.split_at(piece.tags.len() * self.layout.tag_size());
+            let (own, others) = rest.split_at(piece.tags.len() * self.layout.tag_size);
             self.make_room(&mut state, 1);
             state
                 .chunk(piece.id, &self.layout)

@@ -14,7 +14,11 @@ mod request;
 mod saved_superblock;
 mod unflushed;
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{
+    fmt,
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use crate::{
     BadBlock, Error, Mode, Superblock,
@@ -31,7 +35,7 @@ pub use grow::grow;
 pub use open::OpenOptions;
 
 use consistency::Consistency;
-use counters::Counters;
+use counters::{Counters, RecentMismatches};
 use request::{Request, Split};
 use saved_superblock::SavedSuperblock;
 use unflushed::{Change, Unflushed};
@@ -56,6 +60,7 @@ pub struct Volume {
     ring: Ring,
     allows_discards: bool,
     counters: Counters,
+    recent_mismatches: RecentMismatches,
     unflushed: Arc<Unflushed>,
 }
 
@@ -69,16 +74,6 @@ impl fmt::Debug for Volume {
 }
 
 impl Volume {
-    /// Opens the volume on `devices`.
-    ///
-    /// # Errors
-    /// [`Error::NotIntegrity`], [`Error::Corrupt`], [`Error::Unsupported`] or [`Error::TooSmall`]
-    /// for the contents of the devices, [`Error::Usage`] for options that do not fit the volume,
-    /// [`Error::Source`] and [`Error::Latched`].
-    pub fn open(devices: crate::Devices, options: &OpenOptions) -> Result<Self, Error> {
-        open::open(devices, options)
-    }
-
     /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.blocks.geometry.size()
@@ -101,7 +96,7 @@ impl Volume {
 
     /// The last blocks that were read and did not match their tags, 16 at most, each once, the latest last.
     pub fn recent_mismatches(&self) -> Vec<BadBlock> {
-        self.counters.recent_mismatches()
+        self.recent_mismatches.get()
     }
 
     /// The failure that made the volume read-only, if a write or flush has failed.
@@ -127,7 +122,8 @@ impl Volume {
             self.read_blocks(request.sectors().start, &mut blocks)?;
             buf.copy_from_slice(&blocks[request.in_blocks()]);
         }
-        self.counters.count_read(buf.len());
+        let len = buf.len() as u64;
+        self.counters.bytes_read.fetch_add(len, Relaxed);
         Ok(())
     }
 
@@ -149,7 +145,8 @@ impl Volume {
             let _guard = self.lock_to_change(request.sectors())?;
             self.write_parts(&request, bytes)?;
         }
-        self.counters.count_write(bytes.len());
+        let len = bytes.len() as u64;
+        self.counters.bytes_written.fetch_add(len, Relaxed);
         Ok(())
     }
 
@@ -161,7 +158,7 @@ impl Volume {
         self.unflushed.note_flush();
         match &self.consistency {
             Consistency::Bitmap(bitmap) if bitmap.is_clearing_due() => {
-                let end = self.blocks.geometry.provided_data_sectors();
+                let end = self.blocks.geometry.provided_data_sectors;
                 let _all = self.locks.lock(0..end, Access::Exclusive);
                 self.consistency.flush(&self.blocks)?;
                 bitmap.clear_below(self.recalculation.position().unwrap_or(u64::MAX))
@@ -241,7 +238,7 @@ impl Volume {
             Some(end) if end <= size => offset..end,
             _ => return Err(Error::PastEnd { offset, len, size }),
         };
-        let block_size = self.blocks.geometry.shape().block_size;
+        let block_size = self.blocks.geometry.shape.block_size;
         Ok((len > 0).then(|| Request::new(range, block_size)))
     }
 
@@ -250,7 +247,10 @@ impl Volume {
     fn lock_to_change(&self, sectors: Range<u64>) -> Result<Change<'_>, Error> {
         let locked = self.locks.lock(sectors, Access::Exclusive);
         self.check_writable()?;
-        Ok(Change::new(&self.unflushed, locked))
+        Ok(Change {
+            unflushed: &self.unflushed,
+            _locked: locked,
+        })
     }
 
     /// Writes parts of blocks. The blocks must be locked.

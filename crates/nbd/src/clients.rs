@@ -112,16 +112,18 @@ impl Clients {
             Purpose::Use => limits.clients,
             Purpose::Listen => limits.talks,
         };
-        let have_it = competitors(&connected, client.is_owners)
-            .filter(|(_, place)| place.purpose == Some(purpose));
-        if have_it.count() >= most {
-            let Some((longest, idle)) = longest_idle(&connected, client.is_owners) else {
-                return false;
+        let have_it = || {
+            let places = competitors(&connected, client.is_owners);
+            places.filter(|place| place.purpose == Some(purpose))
+        };
+        if have_it().count() >= most {
+            let idle = have_it().map(|place| (place.client.idle(), &place.client));
+            let leaves = match idle.max_by_key(|(idle, _)| *idle) {
+                Some((idle, client)) if purpose == Purpose::Use && idle >= limits.idle => client,
+                _ => return false,
             };
-            if purpose != Purpose::Use || idle < limits.idle {
-                return false;
-            }
-            let leaves = connected.swap_remove(longest).client;
+            let leaves = leaves.clone();
+            connected.retain(|place| !Arc::ptr_eq(&place.client, &leaves));
             leaves.disconnect("it was idle, and a new client needs its place");
         }
         let mut places = connected.iter_mut();
@@ -166,22 +168,10 @@ fn is_owners(stream: &UnixStream) -> bool {
     connecting_user(stream).is_ok_and(|user| own.contains(&user))
 }
 
-/// The places, with their indices, that count for a client: those of the owners compete only with each other,
-/// so that nobody else keeps them out.
-fn competitors(
-    connected: &[Connected],
-    is_owners: bool,
-) -> impl Iterator<Item = (usize, &Connected)> {
-    let places = connected.iter().enumerate();
-    places.filter(move |(_, place)| place.client.is_owners || !is_owners)
-}
-
-/// The index of the competitor that uses the export and has been idle for longest, and its idle time.
-fn longest_idle(connected: &[Connected], is_owners: bool) -> Option<(usize, Duration)> {
-    let places = competitors(connected, is_owners);
-    let users = places.filter(|(_, place)| place.purpose == Some(Purpose::Use));
-    let idle = users.map(|(index, place)| (index, place.client.idle()));
-    idle.max_by_key(|(_, idle)| *idle)
+/// The places that count for a client: those of the owners compete only with each other, so that nobody else keeps them out.
+fn competitors(connected: &[Connected], is_owners: bool) -> impl Iterator<Item = &Connected> {
+    let places = connected.iter();
+    places.filter(move |place| place.client.is_owners || !is_owners)
 }
 
 #[cfg(test)]

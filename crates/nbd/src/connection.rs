@@ -83,15 +83,11 @@ impl<'a, E: Export> Connection<'a, E> {
         // Its client must not wait for ever, even if the export panics.
         let perform = AssertUnwindSafe(|| request.perform(self.export, &mut buffer));
         match catch_unwind(perform).unwrap_or(Err(Errno::IO)) {
-            Ok(0) => {
+            Ok(len @ 1..) => self.send(request.cookie, Ok(&buffer[..len])),
+            other => {
                 // Free the memory for other requests while the client takes the answer.
                 drop(buffer);
-                self.send(request.cookie, Ok(&[]))
-            }
-            Ok(len) => self.send(request.cookie, Ok(&buffer[..len])),
-            Err(error) => {
-                drop(buffer);
-                self.send(request.cookie, Err(error))
+                self.send(request.cookie, other.map(|_| &[][..]))
             }
         }
     }

@@ -10,7 +10,10 @@
     )
 )]
 
-use std::io::{self, Read, Write};
+use std::{
+    io::{self, Read, Write},
+    ops::ControlFlow::{self, Break, Continue},
+};
 
 use zerocopy::{
     FromBytes, FromZeros, IntoBytes,
@@ -61,10 +64,8 @@ pub(crate) fn agree<'a>(
         wanted,
     };
     loop {
-        match negotiation.answer_option()? {
-            Answered::GoOn => {}
-            Answered::Chosen(chosen) => return Ok(Some(chosen)),
-            Answered::Aborted => return Ok(None),
+        if let Break(chosen) = negotiation.answer_option()? {
+            return Ok(chosen);
         }
     }
 }
@@ -77,16 +78,6 @@ pub(crate) enum Chosen<'a> {
     Talk(u32, Talk<'a>),
 }
 
-/// What follows the answer to an option.
-enum Answered<'a> {
-    /// The next option.
-    GoOn,
-    /// What the client has chosen.
-    Chosen(Chosen<'a>),
-    /// Nothing.
-    Aborted,
-}
-
 struct Negotiation<'a, 's, S, E> {
     stream: &'s mut S,
     export: &'a E,
@@ -95,32 +86,25 @@ struct Negotiation<'a, 's, S, E> {
 }
 
 impl<'a, S: Read + Write, E: Export> Negotiation<'a, '_, S, E> {
-    /// Answers one option.
-    fn answer_option(&mut self) -> io::Result<Answered<'a>> {
+    /// Answers one option, which may be the last: with what the client has chosen, or `None` if it aborts.
+    fn answer_option(&mut self) -> io::Result<ControlFlow<Option<Chosen<'a>>>> {
         let mut header = OptionHeader::new_zeroed();
         self.stream.read_exact(header.as_mut_bytes())?;
         if header.magic.get() != OPTION_MAGIC || header.len.get() > MAX_OPTION {
             return Err(invalid("a malformed option"));
         }
-        let mut data = Vec::new();
-        let len = header.len.get().into();
-        if (&mut *self.stream)
-            .take(len)
-            .read_to_end(&mut data)?
-            .try_into()
-            != Ok(len)
-        {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        let len = usize::try_from(header.len.get()).unwrap_or(usize::MAX);
+        let mut data = vec![0; len];
+        self.stream.read_exact(&mut data)?;
         let option = header.option.get();
         match option {
             option::EXPORT_NAME => {
                 self.choose(&data)?;
-                return Ok(Answered::Chosen(Chosen::Use));
+                return Ok(Break(Some(Chosen::Use)));
             }
             option::GO | option::INFO => {
                 if self.tell(option, &data)? && option == option::GO {
-                    return Ok(Answered::Chosen(Chosen::Use));
+                    return Ok(Break(Some(Chosen::Use)));
                 }
             }
             option::LIST if data.is_empty() => {
@@ -132,18 +116,18 @@ impl<'a, S: Read + Write, E: Export> Negotiation<'a, '_, S, E> {
             option::ABORT => {
                 // The client need not wait for the answer.
                 let _ = self.reply(option, reply::ACK, &[]);
-                return Ok(Answered::Aborted);
+                return Ok(Break(None));
             }
             _ => match self.export.own_option(option) {
                 Some(OwnOption::Reply(data)) => self.reply(option, option, &[&data])?,
                 Some(OwnOption::Talk(talk)) if (self.grant)(Purpose::Listen) => {
-                    return Ok(Answered::Chosen(Chosen::Talk(option, talk)));
+                    return Ok(Break(Some(Chosen::Talk(option, talk))));
                 }
                 Some(OwnOption::Talk(_)) => self.reply(option, reply::ERR_POLICY, &[])?,
                 None => self.reply(option, reply::ERR_UNSUP, &[])?,
             },
         }
-        Ok(Answered::GoOn)
+        Ok(Continue(()))
     }
 
     /// Answers `NBD_OPT_EXPORT_NAME`, which has no error reply.

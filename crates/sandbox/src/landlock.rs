@@ -10,15 +10,6 @@ use crate::{FileRights, Kind};
 /// The newest interface that is used.
 const NEWEST: ABI = ABI::V10;
 
-/// What Landlock holds back.
-#[derive(Debug, Default)]
-pub(crate) struct Landlocked {
-    /// The version of its interface; 0 if it holds nothing.
-    pub(crate) version: u32,
-    /// Whether it holds files.
-    pub(crate) files: bool,
-}
-
 /// Whether files are held back of this kind of daemon.
 ///
 /// A bridge opens files by their handles. Until its third erratum was mended, Landlock refuses those whose directory the
@@ -27,11 +18,12 @@ pub(crate) fn takes_files(kind: Kind) -> bool {
     kind != Kind::Bridge || Erratum::current().contains(Erratum::DisconnectedDirectoryHandling)
 }
 
-/// Leaves this thread, and those that it starts, only these files and, if so, the network.
+/// Leaves this thread, and those that it starts, only these files and, if so, the network. Returns the version of the
+/// interface by which that holds; 0 if it does not.
 pub(crate) fn enter(
     files: Option<&BTreeMap<PathBuf, FileRights>>,
     network: bool,
-) -> Result<Landlocked, RulesetError> {
+) -> Result<u32, RulesetError> {
     let mut rules = Ruleset::default();
     if files.is_some() {
         rules = rules.handle_access(AccessFs::from_all(NEWEST))?;
@@ -48,15 +40,13 @@ pub(crate) fn enter(
         allow(&mut rules, path, *rights);
     }
     let status = rules.restrict_self()?;
-    let (LandlockStatus::Available { effective_abi, .. }, true) = (
-        status.landlock,
-        status.ruleset != RulesetStatus::NotEnforced,
-    ) else {
-        return Ok(Landlocked::default());
-    };
-    Ok(Landlocked {
-        version: effective_abi as u32,
-        files: files.is_some(),
+    Ok(match status.landlock {
+        LandlockStatus::Available { effective_abi, .. }
+            if status.ruleset != RulesetStatus::NotEnforced =>
+        {
+            effective_abi as u32
+        }
+        _ => 0,
     })
 }
 

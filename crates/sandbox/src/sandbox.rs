@@ -9,7 +9,7 @@ use crate::{
     Held, Kind, capabilities,
     filter::{self, Needs},
     held::hold,
-    landlock::{self, Landlocked},
+    landlock,
 };
 
 /// What may be done with a file, or with all files below a directory. This process itself never runs programs.
@@ -32,7 +32,8 @@ pub enum FileRights {
 pub struct Sandbox {
     needs: Needs,
     files: BTreeMap<PathBuf, FileRights>,
-    files_of_others: bool,
+    /// The capabilities that it keeps beyond those of its kind.
+    further: CapabilitySet,
 }
 
 impl Sandbox {
@@ -54,7 +55,7 @@ impl Sandbox {
                 resident: false,
             },
             files: files.map(|(path, rights)| (path.into(), rights)).into(),
-            files_of_others: false,
+            further: CapabilitySet::empty(),
         }
     }
 
@@ -77,24 +78,15 @@ impl Sandbox {
 
     /// Keeps root's right to write files of others, of those that are kept to be written.
     pub fn allow_files_of_others(&mut self) {
-        self.files_of_others = true;
+        self.further |= capabilities::FILES_OF_OTHERS;
     }
 
     /// Keeps what files in memory take, at this path, that the kernel reads and runs for users: it has them registered, and
     /// sealed against writing.
     pub fn allow_resident(&mut self, path: impl AsRef<Path>) {
         self.allow(path, FileRights::Mirror);
+        self.further |= capabilities::RESIDENT;
         self.needs.resident = true;
-    }
-
-    /// The capabilities that it keeps beyond those of its kind.
-    fn further(&self) -> CapabilitySet {
-        let further = [
-            (self.files_of_others, capabilities::FILES_OF_OTHERS),
-            (self.needs.resident, capabilities::RESIDENT),
-        ];
-        let kept = further.into_iter().filter(|(is_kept, _)| *is_kept);
-        kept.map(|(_, capabilities)| capabilities).collect()
     }
 
     /// Gives up all other rights of the calling thread and of those that it starts from now on, as far as the kernel can. Returns
@@ -102,13 +94,13 @@ impl Sandbox {
     pub fn enter(&self) -> Vec<String> {
         let mut missing = Vec::new();
         let capabilities =
-            capabilities::keep(self.needs.kind, self.further()).unwrap_or_else(|error| {
+            capabilities::keep(self.needs.kind, self.further).unwrap_or_else(|error| {
                 missing.push(format!("it keeps all capabilities: {error}"));
                 capabilities::names()
             });
-        let Landlocked { version, files } = self.hold_files().unwrap_or_else(|reason| {
+        let landlock = self.hold_files().unwrap_or_else(|reason| {
             missing.push(format!("files are open to it: {reason}"));
-            Landlocked::default()
+            0
         });
         // Last, as it takes the calls that the others make.
         let filtered = filter::enter(self.needs);
@@ -116,8 +108,8 @@ impl Sandbox {
             missing.push(format!("all system calls are open to it: {error}"));
         }
         hold(Held {
-            landlock: version,
-            files,
+            landlock,
+            files: landlock > 0,
             system_calls: filtered.is_ok(),
             network: self.needs.network,
             capabilities,
@@ -125,16 +117,16 @@ impl Sandbox {
         missing
     }
 
-    /// What Landlock holds back, or why it does not hold files.
-    fn hold_files(&self) -> Result<Landlocked, String> {
+    /// Has Landlock hold files; returns its version, or why it does not.
+    fn hold_files(&self) -> Result<u32, String> {
         let takes_files = landlock::takes_files(self.needs.kind);
         let files = takes_files.then_some(&self.files);
         match landlock::enter(files, self.needs.network) {
-            Ok(held) if held.files => Ok(held),
-            Ok(_) if takes_files => {
-                Err("this kernel has no Landlock, or it is switched off".to_owned())
+            Ok(_) if !takes_files => {
+                Err("the Landlock of this kernel refuses files that bridges open".to_owned())
             }
-            Ok(_) => Err("the Landlock of this kernel refuses files that bridges open".to_owned()),
+            Ok(0) => Err("this kernel has no Landlock, or it is switched off".to_owned()),
+            Ok(version) => Ok(version),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -57,9 +57,12 @@ impl Export for VolumeExport {
     fn block_sizes(&self) -> BlockSizes {
         let superblock = self.disk.volume().superblock();
         let interleave = |interleave: Interleave| SECTOR << interleave.log2_sectors();
-        let preferred = superblock.interleave().map_or(MAX_PREFERRED, interleave);
+        let preferred = superblock
+            .shape
+            .interleave
+            .map_or(MAX_PREFERRED, interleave);
         BlockSizes {
-            minimum: superblock.block_size().bytes() as u32,
+            minimum: superblock.shape.block_size.bytes() as u32,
             preferred: preferred.min(MAX_PREFERRED) as u32,
         }
     }

@@ -92,7 +92,7 @@ impl VolumeStatus {
         Self {
             mode: volume.mode().to_string(),
             size: volume.size(),
-            block_size: volume.superblock().block_size().bytes() as u64,
+            block_size: volume.superblock().shape.block_size.bytes() as u64,
             bytes_read: stats.bytes_read,
             bytes_written: stats.bytes_written,
             unchecked_from: volume.recalculation_sector(),

@@ -10,10 +10,7 @@ use std::{
     slice,
 };
 
-use crate::{
-    mapping::Mapping,
-    ring::{Command, Ring},
-};
+use crate::{mapping::Mapping, ring::Ring};
 
 /// `FUSE_IO_URING_CMD_REGISTER`.
 const REGISTER: u32 = 1;
@@ -113,17 +110,11 @@ impl<D: AsFd> FuseRing<D> {
         let mut arguments = [0; 80];
         arguments[8..16].copy_from_slice(&commit_id.to_ne_bytes());
         arguments[16..18].copy_from_slice(&self.queue.to_ne_bytes());
-        let command = Command {
-            file: self.device.as_fd().as_raw_fd(),
-            number,
-            address,
-            len,
-            arguments,
-        };
+        let file = self.device.as_fd().as_raw_fd();
         self.buffers.with_kernel = true;
         // SAFETY: the kernel accesses the buffers. Nobody else does until the result was taken; if
         // it never is, the buffers are leaked.
-        unsafe { self.ring.push(&command) };
+        unsafe { self.ring.push(file, number, address, len, arguments) };
     }
 
     /// The result of the last command. Taking it gives the buffers back to us.

@@ -27,9 +27,9 @@ impl Mapping {
     ///
     /// # Errors
     /// As `mmap`.
-    pub(crate) fn of(file: impl AsFd, len: usize, offset: i64) -> io::Result<Self> {
+    pub(crate) fn of(file: impl AsFd, len: usize, offset: u64) -> io::Result<Self> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        Self::map(len, flags, file.as_fd().as_raw_fd(), offset)
+        Self::map(len, flags, file.as_fd().as_raw_fd(), offset as i64)
     }
 
     fn map(len: usize, flags: i32, file: i32, offset: i64) -> io::Result<Self> {

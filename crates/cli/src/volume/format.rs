@@ -122,7 +122,7 @@ impl Format {
                 } else {
                     ""
                 },
-                if superblock.has_journal_mac() {
+                if superblock.shape.journal_mac {
                     ", --journal-integrity and its key"
                 } else {
                     ""
@@ -135,9 +135,9 @@ impl Format {
             stdout(),
             "{}: {} bytes in sectors of {}, each with a {algorithm} tag of {}",
             self.devices.shown(),
-            superblock.provided_data_sectors() * SECTOR,
-            superblock.block_size().bytes(),
-            superblock.tag_size().get(),
+            superblock.provided_data_sectors * SECTOR,
+            superblock.shape.block_size.bytes(),
+            superblock.shape.tag_size.get(),
         ))
     }
 }

@@ -38,17 +38,17 @@ pub(crate) fn superblock_json(volume: &str, superblock: &Superblock) -> Value {
     json!({
         "volume": volume,
         // The size of the disk in bytes.
-        "size": superblock.provided_data_sectors() * SECTOR,
+        "size": superblock.provided_data_sectors * SECTOR,
         "superblock_version": superblock.version(),
-        "sector_size": superblock.block_size().bytes(),
-        "tag_size": superblock.tag_size().get(),
+        "sector_size": superblock.shape.block_size.bytes(),
+        "tag_size": superblock.shape.tag_size.get(),
         "interleave_sectors": interleave_sectors(superblock),
-        "journal_sections": superblock.journal_sections(),
-        "journal_mac": superblock.has_journal_mac(),
+        "journal_sections": superblock.shape.journal_sections.get(),
+        "journal_mac": superblock.shape.journal_mac,
         "hmac_fix": superblock.has_hmac_fix(),
-        "legacy_padding": superblock.padding() == Padding::Legacy,
+        "legacy_padding": superblock.shape.padding == Padding::Legacy,
         // Whether the volume is open in bitmap mode, or was when the machine crashed.
-        "dirty_bitmap": superblock.has_dirty_bitmap(),
+        "dirty_bitmap": superblock.dirty_bitmap,
         // The first sector that awaits recalculation.
         "recalculation_sector": superblock.recalculation_sector(),
     })
@@ -56,22 +56,22 @@ pub(crate) fn superblock_json(volume: &str, superblock: &Superblock) -> Value {
 
 /// `None` with a separate data device.
 fn interleave_sectors(superblock: &Superblock) -> Option<u64> {
-    let interleave = superblock.interleave()?;
+    let interleave = superblock.shape.interleave?;
     Some(1 << interleave.log2_sectors())
 }
 
 pub(crate) fn print_superblock(out: &mut impl Write, superblock: &Superblock) -> io::Result<()> {
-    let size = superblock.provided_data_sectors() * SECTOR;
+    let size = superblock.provided_data_sectors * SECTOR;
     writeln!(out, "size           {size} bytes")?;
     writeln!(out, "version        {}", superblock.version())?;
-    let sector_size = superblock.block_size().bytes();
+    let sector_size = superblock.shape.block_size.bytes();
     writeln!(out, "sector size    {sector_size} bytes")?;
-    writeln!(out, "tag size       {} bytes", superblock.tag_size().get())?;
+    writeln!(out, "tag size       {} bytes", superblock.shape.tag_size.get())?;
     match interleave_sectors(superblock) {
         Some(sectors) => writeln!(out, "interleave     {sectors} sectors")?,
         None => writeln!(out, "interleave     none: the data is on a separate device")?,
     }
-    let padding = match superblock.padding() {
+    let padding = match superblock.shape.padding {
         Padding::Legacy => "legacy",
         Padding::Fixed => "fixed",
     };
@@ -82,7 +82,7 @@ pub(crate) fn print_superblock(out: &mut impl Write, superblock: &Superblock) ->
         "legacy"
     };
     writeln!(out, "hmac           {fix}")?;
-    let mac = if superblock.has_journal_mac() {
+    let mac = if superblock.shape.journal_mac {
         "with a MAC"
     } else {
         "without MAC"
@@ -90,9 +90,9 @@ pub(crate) fn print_superblock(out: &mut impl Write, superblock: &Superblock) ->
     writeln!(
         out,
         "journal        {} sections {mac}",
-        superblock.journal_sections()
+        superblock.shape.journal_sections
     )?;
-    let bitmap = if superblock.has_dirty_bitmap() {
+    let bitmap = if superblock.dirty_bitmap {
         "in use, or left by a crash"
     } else {
         "none"

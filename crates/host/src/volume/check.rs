@@ -65,8 +65,7 @@ fn open(files: &VolumeFiles, options: &CheckOptions) -> Result<Volume, Error> {
     let superblock = Superblock::read(&devices.each()[0])
         .map_err(|error| Fault::volume(&files.volume, error))?;
     let must_write = !options.accept_unverified.is_empty();
-    let is_incomplete =
-        superblock.has_dirty_bitmap() || superblock.recalculation_sector().is_some();
+    let is_incomplete = superblock.dirty_bitmap || superblock.recalculation_sector().is_some();
     if !must_write && !is_incomplete {
         return open_in(Mode::ReadOnly, files, &devices, options);
     }
@@ -77,7 +76,7 @@ fn open(files: &VolumeFiles, options: &CheckOptions) -> Result<Volume, Error> {
             open_in(Mode::ReadOnly, files, &devices, options)
         }
         devices => {
-            let mode = if superblock.has_dirty_bitmap() {
+            let mode = if superblock.dirty_bitmap {
                 Mode::Bitmap
             } else {
                 Mode::Direct

@@ -69,7 +69,7 @@ pub fn grow(files: &VolumeFiles, options: &GrowOptions) -> Result<Grown, Error> 
         drop(opened);
         opened = files.open(Access::Write)?;
     }
-    let old = before.provided_data_sectors() * SECTOR;
+    let old = before.provided_data_sectors * SECTOR;
     let disk = match by {
         GrowBy::Disk(disk) => Some(disk),
         GrowBy::Devices | GrowBy::File(_) => None,
@@ -78,7 +78,7 @@ pub fn grow(files: &VolumeFiles, options: &GrowOptions) -> Result<Grown, Error> 
     let mut watch = watcher.watch();
     let mut progress = step(&mut watch, Step::Grow, largest.saturating_sub(old));
     let after = grow_volume(opened.devices(), &options, disk, &mut progress).map_err(failed)?;
-    let new = after.provided_data_sectors() * SECTOR;
+    let new = after.provided_data_sectors * SECTOR;
     Ok(Grown { old, new })
 }
 

@@ -59,7 +59,7 @@ impl Committed {
     pub(super) fn new(ring: Ring, replayed: Replayed) -> Self {
         Self {
             position: replayed.position,
-            free: ring.sections() as usize,
+            free: ring.sections as usize,
             ring,
             sections: VecDeque::new(),
             is_unflushed: false,
@@ -82,9 +82,9 @@ impl Committed {
     pub(super) fn write(&mut self, entries: Vec<Entry>) -> Result<(), Error> {
         self.is_unflushed = true;
         self.has_entries = true;
-        let format = self.ring.format();
+        let format = &self.ring.format;
         debug_assert!(
-            entries.len() <= self.free * format.layout.entries(),
+            entries.len() <= self.free * format.layout.entries,
             "only free sections are overwritten"
         );
         let len = format.layout.section_len();
@@ -94,20 +94,20 @@ impl Committed {
             let first = self.position;
             let sections = entries
                 .len()
-                .div_ceil(format.layout.entries())
+                .div_ceil(format.layout.entries)
                 .min((WRITE_SIZE / len).max(1))
-                .min((self.ring.sections() - first.section) as usize);
+                .min((self.ring.sections - first.section) as usize);
             let mut bytes = vec![0; sections * len];
             let mut position = first;
             let mut written = Vec::with_capacity(sections);
             for bytes in bytes.chunks_exact_mut(len) {
-                let own: Vec<Entry> = entries.by_ref().take(format.layout.entries()).collect();
+                let own: Vec<Entry> = entries.by_ref().take(format.layout.entries).collect();
                 format.clear(bytes);
                 for (number, entry) in own.iter().enumerate() {
                     format.put(bytes, number, entry.sector, entry.data(), entry.tag());
                 }
                 format.seal(bytes, position.section, position.sequence);
-                position = position.next(self.ring.sections());
+                position = position.next(self.ring.sections);
                 written.push(Section::Held(own));
             }
             self.ring.write(first.section, &bytes)?;
@@ -143,7 +143,7 @@ impl Committed {
             .map(|entry| (entry.sector, entry))
             .collect();
         let entries: Vec<&Entry> = newest.into_values().collect();
-        let block_size = blocks.geometry.shape().block_size.bytes();
+        let block_size = blocks.geometry.shape.block_size.bytes();
         let block_sectors = (block_size / SECTOR) as u64;
         for run in entries.chunk_by(|one, other| one.sector + block_sectors == other.sector) {
             for run in run.chunks(WRITE_SIZE / block_size) {
@@ -175,7 +175,7 @@ impl Committed {
         if self.free + settled < least {
             return self.settle_all(blocks);
         }
-        blocks.flush_storage()?;
+        blocks.storage.flush()?;
         self.drop_oldest(settled);
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Committed {
             // entries.
             let Position { section, sequence } = self.position;
             self.ring
-                .write_empty(section..self.ring.sections(), sequence)?;
+                .write_empty(section..self.ring.sections, sequence)?;
             self.ring.write_empty(0..section, sequence.next())?;
             self.ring.flush()?;
             self.position.sequence = sequence.next();
@@ -223,12 +223,9 @@ impl Committed {
 
     fn check(&self) {
         let is_held = |section: &Section| matches!(section, Section::Held(_));
-        let room = 1..=self.ring.format().layout.entries();
-        debug_assert_eq!(
-            self.free + self.sections.len(),
-            self.ring.sections() as usize
-        );
-        debug_assert!(self.position.section < self.ring.sections());
+        let room = 1..=self.ring.format.layout.entries;
+        debug_assert_eq!(self.free + self.sections.len(), self.ring.sections as usize);
+        debug_assert!(self.position.section < self.ring.sections);
         debug_assert!(self.has_entries || self.sections.is_empty());
         debug_assert!(
             self.sections.iter().is_sorted_by_key(is_held),

@@ -24,7 +24,8 @@ pub(crate) struct JournalLayout {
     sectors_per_block: usize,
     entry_size: usize,
     tag_size: usize,
-    entries: usize,
+    /// The number of entries in a section.
+    pub(crate) entries: usize,
 }
 
 impl JournalLayout {
@@ -44,11 +45,6 @@ impl JournalLayout {
             tag_size,
             entries: room / entry_size * METADATA_SECTORS,
         }
-    }
-
-    /// The number of entries in a section.
-    pub(crate) fn entries(&self) -> usize {
-        self.entries
     }
 
     /// The size of a section in sectors.

@@ -78,7 +78,11 @@ impl Pending {
     ) -> Result<Vec<BadBlock>, Error> {
         let step = self.sizes.block / SECTOR;
         let count = buf.len() / self.sizes.block;
-        let newest = self.newest((sector..).step_by(step).take(count));
+        let state = self.state.lock();
+        let sectors = (sector..).step_by(step).take(count);
+        let newest = sectors.map(|sector| state.newest.get(&sector).cloned());
+        let newest: Vec<Option<Entry>> = newest.collect();
+        drop(state);
         let mut bad = Vec::new();
         let mut index = 0;
         for run in newest.chunk_by(|one, other| one.is_some() == other.is_some()) {
@@ -146,14 +150,6 @@ impl Pending {
     /// Records that the oldest `count` uncommitted blocks are now in the journal.
     pub(super) fn commit_oldest(&self, count: usize) {
         self.state.lock().uncommitted.drain(..count);
-    }
-
-    /// The newest contents of each of these blocks; `None` for those without pending contents.
-    fn newest(&self, sectors: impl Iterator<Item = u64>) -> Vec<Option<Entry>> {
-        let state = self.state.lock();
-        sectors
-            .map(|sector| state.newest.get(&sector).cloned())
-            .collect()
     }
 
     /// Removes blocks that have been written in place, unless a newer write has replaced them.

@@ -63,8 +63,8 @@ pub(crate) fn replay(
     blocks: &Blocks,
     goes_on: bool,
 ) -> Result<Replayed, Error> {
-    let oldest = scan.oldest(ring.sections())?;
-    let (matching, end) = scan.matching(oldest, ring.sections());
+    let oldest = scan.oldest(ring.sections)?;
+    let (matching, end) = scan.matching(oldest, ring.sections);
     let is_empty = scan.has_nothing()?;
     if !is_empty {
         scan.for_each_block(ring, blocks, &mut |sector, data, tags| {
@@ -72,7 +72,7 @@ pub(crate) fn replay(
         })?;
         blocks.flush()?;
     }
-    if matching == ring.sections() && (goes_on || is_empty) {
+    if matching == ring.sections && (goes_on || is_empty) {
         Ok(Replayed {
             position: end,
             has_entries: !scan.is_empty,
@@ -87,7 +87,7 @@ pub(crate) fn replay(
 
 /// Reads what the journal holds, as `scan` describes it, into memory, and changes nothing.
 pub(crate) fn hold(scan: &Scan, ring: &Ring, blocks: &Blocks) -> Result<Pending, Error> {
-    let held = Pending::new(blocks.geometry.shape());
+    let held = Pending::new(&blocks.geometry.shape);
     let mut len = 0_usize;
     if !scan.has_nothing()? {
         scan.for_each_block(ring, blocks, &mut |sector, data, tags| {
@@ -118,11 +118,11 @@ impl Scan {
         blocks: &Blocks,
         take: &mut Take<'_>,
     ) -> Result<(), Error> {
-        let mut position = self.oldest(ring.sections())?;
-        let (matching, _) = self.matching(position, ring.sections());
+        let mut position = self.oldest(ring.sections)?;
+        let (matching, _) = self.matching(position, ring.sections);
         for _ in 0..matching {
             replay_section(ring, blocks, position.section, take)?;
-            position = position.next(ring.sections());
+            position = position.next(ring.sections);
         }
         Ok(())
     }
@@ -134,16 +134,16 @@ impl Scan {
             last_sections: [None; Sequence::COUNT],
             is_empty: true,
         };
-        let format = ring.format();
+        let format = &ring.format;
         let mut bytes = vec![0; format.layout.section_len()];
-        for section in 0..ring.sections() {
+        for section in 0..ring.sections {
             ring.read(section, &mut bytes)?;
             let lap = scan.note_sectors(section, &bytes)?;
             scan.laps.push(lap);
-            let mut entries = 0..format.layout.entries();
+            let mut entries = 0..format.layout.entries;
             scan.is_empty &= entries.all(|entry| format.sector(&bytes, entry).is_none());
         }
-        debug_assert_eq!(u32::try_from(scan.laps.len()), Ok(ring.sections()));
+        debug_assert_eq!(u32::try_from(scan.laps.len()), Ok(ring.sections));
         Ok(scan)
     }
 
@@ -223,23 +223,23 @@ fn replay_section(
     section: u32,
     take: &mut Take<'_>,
 ) -> Result<(), Error> {
-    let format = ring.format();
+    let format = &ring.format;
     let mut bytes = vec![0; format.layout.section_len()];
     ring.read(section, &mut bytes)?;
     if !format.is_authentic(&bytes, section) {
         return Err(Corruption::JournalMac(section).into());
     }
     let mut run = Run::default();
-    for entry in 0..format.layout.entries() {
+    for entry in 0..format.layout.entries {
         let Some(sector) = format.sector(&bytes, entry) else {
             continue;
         };
-        let block_sectors = blocks.geometry.shape().block_size.sectors();
+        let block_sectors = blocks.geometry.shape.block_size.sectors();
         if !sector.is_multiple_of(block_sectors) {
             return Err(Corruption::JournalSector { section, sector }.into());
         }
         // Skip entries beyond the end of the volume: it may have shrunk, or never had the sector.
-        if sector >= blocks.geometry.provided_data_sectors() {
+        if sector >= blocks.geometry.provided_data_sectors {
             continue;
         }
         if run.end != Some(sector) || run.data.len() >= WRITE_SIZE {
@@ -291,7 +291,7 @@ fn clear(ring: &Ring, oldest: u32, sequence: Sequence) -> Result<Position, Error
     let after = oldest.saturating_add(1);
     ring.write_empty(oldest..after, sequence)?;
     ring.flush()?;
-    ring.write_empty(after..ring.sections(), sequence)?;
+    ring.write_empty(after..ring.sections, sequence)?;
     ring.write_empty(0..oldest, sequence)?;
     ring.flush()?;
     Ok(Position {

@@ -32,9 +32,10 @@ impl Position {
 #[derive(Clone)]
 pub(crate) struct Ring {
     storage: Arc<Storage>,
-    format: SectionFormat,
+    pub(crate) format: SectionFormat,
     offset: u64,
-    sections: u32,
+    /// The number of sections.
+    pub(crate) sections: u32,
 }
 
 impl Ring {
@@ -47,19 +48,14 @@ impl Ring {
     ) -> Self {
         Self {
             storage,
-            format: SectionFormat::new(*geometry.journal(), mac, salt),
+            format: SectionFormat {
+                layout: geometry.journal,
+                mac,
+                salt,
+            },
             offset: geometry.journal_offset(),
-            sections: geometry.shape().journal_sections.get(),
+            sections: geometry.shape.journal_sections.get(),
         }
-    }
-
-    pub(crate) fn format(&self) -> &SectionFormat {
-        &self.format
-    }
-
-    /// The number of sections.
-    pub(crate) fn sections(&self) -> u32 {
-        self.sections
     }
 
     /// Writes an empty journal, durably.

@@ -20,19 +20,15 @@ const UNUSED: u64 = 0xffff_ffff_0000_0000;
 #[derive(Clone)]
 pub(crate) struct SectionFormat {
     pub(crate) layout: JournalLayout,
-    mac: Option<Mac>,
-    salt: Option<Salt>,
+    pub(super) mac: Option<Mac>,
+    pub(super) salt: Option<Salt>,
 }
 
 impl SectionFormat {
-    pub(crate) fn new(layout: JournalLayout, mac: Option<Mac>, salt: Option<Salt>) -> Self {
-        Self { layout, mac, salt }
-    }
-
     /// Makes `bytes`, of a section's length, an empty section without commit ids.
     pub(crate) fn clear(&self, bytes: &mut [u8]) {
         bytes.fill(0);
-        for entry in 0..self.layout.entries() {
+        for entry in 0..self.layout.entries {
             bytes[self.layout.entry_sector(entry)].copy_from_slice(&UNUSED.to_le_bytes());
         }
     }
@@ -126,8 +122,8 @@ impl SectionFormat {
 
     fn mac(&self, bytes: &[u8], section: u32) -> Option<[u8; SECTION_MAC]> {
         let mac = self.mac.as_ref()?;
-        let mut sectors = Vec::with_capacity(self.layout.entries() * size_of::<u64>());
-        for entry in 0..self.layout.entries() {
+        let mut sectors = Vec::with_capacity(self.layout.entries * size_of::<u64>());
+        for entry in 0..self.layout.entries {
             sectors.extend_from_slice(&bytes[self.layout.entry_sector(entry)]);
         }
         Some(mac.of_section(self.salt.as_ref(), section, &sectors))

@@ -1,6 +1,6 @@
 use verimount_sync::{Mutex, MutexGuard};
 
-use crate::{BadBlock, Error, blocks::Blocks};
+use crate::{BadBlock, Error, blocks::Blocks, tag_cache::WriteBack};
 
 use super::{JournalLayout, Pending, Replayed, Ring, committed::Committed};
 
@@ -44,10 +44,10 @@ impl Journal {
     /// section at least.
     pub(crate) fn new(ring: Ring, replayed: Replayed, blocks: &Blocks, memory: usize) -> Self {
         Self {
-            layout: ring.format().layout,
-            sections: ring.sections() as usize,
+            layout: ring.format.layout,
+            sections: ring.sections as usize,
             memory,
-            pending: Pending::new(blocks.geometry.shape()),
+            pending: Pending::new(&blocks.geometry.shape),
             committed: Mutex::new(Committed::new(ring, replayed)),
         }
     }
@@ -71,7 +71,7 @@ impl Journal {
         data: &[u8],
         tags: &[u8],
     ) -> Result<(), Error> {
-        let shape = blocks.geometry.shape();
+        let shape = blocks.geometry.shape;
         debug_assert_eq!(tags.len(), blocks.tagger.tags_len(data.len()));
         let count = PIECE / shape.block_size.bytes();
         let tag_size = shape.tag_size.bytes();
@@ -116,7 +116,7 @@ impl Journal {
     fn batch(&self) -> usize {
         let sections =
             (BATCH.min(self.memory) / self.layout.section_len()).clamp(1, self.most_sections());
-        sections * self.layout.entries()
+        sections * self.layout.entries
     }
 
     /// The number of sections that may be committed before older ones must be in place.
@@ -130,7 +130,7 @@ impl Journal {
         blocks: &Blocks,
         extent: Extent,
     ) -> Result<(), Error> {
-        let per_section = self.layout.entries();
+        let per_section = self.layout.entries;
         let multiple = match extent {
             Extent::WholeSections => per_section,
             Extent::All => 1,
@@ -151,7 +151,7 @@ impl Journal {
                 committed.bring_to_place(blocks, &self.pending)?;
                 // The next writes may complete tag sectors that are only partly known; keep the few
                 // journal sections with their blocks until then.
-                blocks.write_back_whole_tag_sectors()?;
+                blocks.tags.write_back(WriteBack::WholeSectors)?;
                 committed.settle(blocks, sections.max(self.most_sections()))?;
             }
             committed.write(entries)?;

@@ -14,7 +14,7 @@ pub(super) struct ChunkLayout {
     geometry: Geometry,
     blocks_per_chunk: u64,
     chunks_per_area: u64,
-    tag_size: usize,
+    pub(super) tag_size: usize,
 }
 
 /// A part of a chunk: tags `start..end` of chunk `id`.
@@ -31,12 +31,8 @@ impl ChunkLayout {
             geometry: *geometry,
             blocks_per_chunk,
             chunks_per_area: geometry.blocks_per_area().div_ceil(blocks_per_chunk),
-            tag_size: geometry.shape().tag_size.bytes(),
+            tag_size: geometry.shape.tag_size.bytes(),
         }
-    }
-
-    pub(super) fn tag_size(&self) -> usize {
-        self.tag_size
     }
 
     /// The size of a full chunk in bytes.

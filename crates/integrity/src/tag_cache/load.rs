@@ -71,7 +71,7 @@ impl TagCache {
         let mut loading = Loading::begin(self, &mut state, ids.clone());
         drop(state);
 
-        let last_len = self.layout.tags(ids.end - 1) * self.layout.tag_size();
+        let last_len = self.layout.tags(ids.end - 1) * self.layout.tag_size;
         let end = if is_sequential {
             self.layout.offset(ids.end - 1) + last_len.next_multiple_of(SECTOR) as u64
         } else {

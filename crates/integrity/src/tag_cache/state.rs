@@ -31,7 +31,7 @@ impl State {
         let chunk = self
             .chunks
             .entry(id)
-            .or_insert_with(|| Chunk::new(layout.tags(id), layout.tag_size()));
+            .or_insert_with(|| Chunk::new(layout.tags(id), layout.tag_size));
         chunk.last_used = self.clock;
         chunk
     }

@@ -6,7 +6,7 @@ use super::{MAX_REQUEST, TagCache};
 
 /// Which tags are written back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Extent {
+pub(crate) enum WriteBack {
     /// Only tags that fill whole sectors, which need no read.
     WholeSectors,
     All,
@@ -35,16 +35,6 @@ impl Drop for Writing<'_> {
 }
 
 impl TagCache {
-    /// Writes all dirty tags to the storage. They are not durable before the storage is flushed.
-    pub(crate) fn write_back(&self) -> Result<(), Error> {
-        self.write_dirty(Extent::All)
-    }
-
-    /// Writes the dirty tags that fill whole sectors.
-    pub(crate) fn write_back_whole_sectors(&self) -> Result<(), Error> {
-        self.write_dirty(Extent::WholeSectors)
-    }
-
     /// Whether the tag of a block was set and not yet written back.
     pub(crate) fn is_dirty(&self, block: u64) -> bool {
         let state = self.state.lock();
@@ -57,16 +47,17 @@ impl TagCache {
     /// Writes back tags because the cache is full. Incomplete sectors are written only if they
     /// alone fill it, as later writes may complete them.
     pub(super) fn relieve(&self) -> Result<(), Error> {
-        self.write_dirty(Extent::WholeSectors)?;
+        self.write_back(WriteBack::WholeSectors)?;
         let is_full = self.state.lock().dirty.len() > self.max_chunks / 2;
         if is_full {
-            self.write_dirty(Extent::All)
+            self.write_back(WriteBack::All)
         } else {
             Ok(())
         }
     }
 
-    fn write_dirty(&self, extent: Extent) -> Result<(), Error> {
+    /// Writes dirty tags to the storage. They are not durable before the storage is flushed.
+    pub(crate) fn write_back(&self, extent: WriteBack) -> Result<(), Error> {
         let _writing = self.writing.lock();
         let mut next = 0;
         loop {
@@ -88,8 +79,8 @@ impl TagCache {
         state.dirty.range(next..).take(count).copied().collect()
     }
 
-    fn write_chunks(&self, ids: &[u64], extent: Extent) -> Result<(), Error> {
-        if extent == Extent::All {
+    fn write_chunks(&self, ids: &[u64], extent: WriteBack) -> Result<(), Error> {
+        if extent == WriteBack::All {
             for &id in ids {
                 self.read_edges(id)?;
             }

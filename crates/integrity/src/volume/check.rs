@@ -3,7 +3,9 @@ use std::{num::NonZeroUsize, ops::Range};
 use thiserror::Error;
 use verimount_source::{Scratch, in_order};
 
-use crate::{BadBlock, Error, Mode, Progress, SECTOR, Volume, range_lock::Access, raw};
+use crate::{
+    BadBlock, Error, Mode, Progress, SECTOR, Volume, blocks::parts, range_lock::Access, raw,
+};
 
 /// The number of sectors to check at a time, as long as all of them can be read.
 const CHUNK: u64 = 2048;
@@ -44,7 +46,7 @@ impl Volume {
         if self.mode() == Mode::RecoveryUnverified {
             return Err(Error::Unverified);
         }
-        let end = self.blocks.geometry.provided_data_sectors();
+        let end = self.blocks.geometry.provided_data_sectors;
         let chunk = |number: u64| number * CHUNK..end.min((number + 1) * CHUNK);
         let mut open: Option<BadRange> = None;
         let result = in_order(
@@ -79,11 +81,11 @@ impl Volume {
     /// [`Error::PastEnd`] for sectors that are not whole blocks of the volume, and as
     /// [`Self::write_at`].
     pub fn accept_unverified(&self, sectors: Range<u64>) -> Result<(), Error> {
-        let block_sectors = self.blocks.geometry.shape().block_size.sectors();
+        let block_sectors = self.blocks.geometry.shape.block_size.sectors();
         let is_whole = [sectors.start, sectors.end]
             .iter()
             .all(|sector| sector.is_multiple_of(block_sectors));
-        let end = self.blocks.geometry.provided_data_sectors();
+        let end = self.blocks.geometry.provided_data_sectors;
         if !is_whole || sectors.start > sectors.end || sectors.end > end {
             return Err(Error::PastEnd {
                 offset: sectors.start.saturating_mul(SECTOR),
@@ -94,8 +96,8 @@ impl Volume {
                 size: self.size(),
             });
         }
-        for start in sectors.clone().step_by(CHUNK as usize) {
-            let chunk = start..sectors.end.min(start + CHUNK);
+        for chunk in parts(sectors, CHUNK) {
+            let start = chunk.start;
             let _guard = self.lock_to_change(chunk.clone())?;
             let mut data = vec![0; (chunk.end - chunk.start) as usize * raw::SECTOR];
             // Mismatches are ignored on purpose.
@@ -111,7 +113,7 @@ impl Volume {
         if let Ok(bad) = self.check_sectors(sectors.clone(), scratch) {
             return bad;
         }
-        let block_sectors = self.blocks.geometry.shape().block_size.sectors();
+        let block_sectors = self.blocks.geometry.shape.block_size.sectors();
         sectors
             .step_by(block_sectors as usize)
             .map(|start| start..start + block_sectors)
@@ -135,7 +137,7 @@ impl Volume {
         let _guard = self.locks.lock(sectors.clone(), Access::Shared);
         let buf = scratch.grown((sectors.end - sectors.start) as usize * raw::SECTOR);
         let bad = self.find_bad_blocks(sectors.start, buf)?;
-        let block_sectors = self.blocks.geometry.shape().block_size.sectors();
+        let block_sectors = self.blocks.geometry.shape.block_size.sectors();
         Ok(bad
             .into_iter()
             .map(|block| BadRange {

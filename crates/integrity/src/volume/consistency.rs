@@ -5,14 +5,14 @@ use std::ops::Range;
 use crate::{
     BadBlock, Error, Mode, SECTOR, Superblock,
     bitmap::Bitmap,
-    blocks::Blocks,
+    blocks::{Blocks, parts},
     journal::{Journal, Pending, Ring},
 };
 
 use super::SavedSuperblock;
 
-/// The number of zero bytes written at a time in journal mode.
-const ZEROS: usize = 1 << 20;
+/// The number of sectors zeroed at a time in journal mode: 1 MiB.
+const ZEROS: u64 = 2048;
 
 /// A volume's mode with its state.
 ///
@@ -76,60 +76,53 @@ impl Consistency {
         data: &[u8],
         tags: &[u8],
     ) -> Result<(), Error> {
-        match self {
-            Self::Journal(journal) => journal.write(blocks, sector, data, tags),
-            Self::Bitmap(bitmap) => {
-                bitmap.mark(&(sector..sector + data.len() as u64 / SECTOR))?;
-                blocks.write(sector, data, tags)
-            }
-            Self::Direct => blocks.write(sector, data, tags),
-            Self::ReadOnly(_) | Self::RecoveryUnverified => Err(Error::ReadOnly),
+        if let Self::Journal(journal) = self {
+            return journal.write(blocks, sector, data, tags);
         }
+        self.prepare_in_place(&(sector..sector + data.len() as u64 / SECTOR))?;
+        blocks.write(sector, data, tags)
     }
 
     /// Zeroes blocks.
     pub(super) fn zero(&self, blocks: &Blocks, range: Range<u64>) -> Result<(), Error> {
-        match self {
-            Self::Journal(journal) => {
-                let zeros = vec![0; ZEROS.min(((range.end - range.start) * SECTOR) as usize)];
-                for sector in range.clone().step_by(ZEROS / SECTOR as usize) {
-                    let len = zeros.len().min(((range.end - sector) * SECTOR) as usize);
-                    let tags = blocks.tagger.tags(sector, &zeros[..len]);
-                    journal.write(blocks, sector, &zeros[..len], &tags)?;
-                }
-                Ok(())
+        if let Self::Journal(journal) = self {
+            let zeros = vec![0; (ZEROS.min(range.end - range.start) * SECTOR) as usize];
+            for part in parts(range, ZEROS) {
+                let zeros = &zeros[..((part.end - part.start) * SECTOR) as usize];
+                let tags = blocks.tagger.tags(part.start, zeros);
+                journal.write(blocks, part.start, zeros, &tags)?;
             }
-            Self::Bitmap(bitmap) => {
-                bitmap.mark(&range)?;
-                blocks.zero(range)
-            }
-            Self::Direct => blocks.zero(range),
-            Self::ReadOnly(_) | Self::RecoveryUnverified => Err(Error::ReadOnly),
+            return Ok(());
         }
+        self.prepare_in_place(&range)?;
+        blocks.zero(range)
     }
 
     /// Marks blocks as discarded, and deallocates their space.
     pub(super) fn discard(&self, blocks: &Blocks, range: Range<u64>) -> Result<(), Error> {
+        if let Self::Journal(journal) = self {
+            for block in blocks.with_split_tags(range.clone()) {
+                self.zero(blocks, block)?;
+            }
+            journal.clear(blocks)?;
+            let mut start = range.start;
+            for block in blocks.with_split_tags(range.clone()) {
+                blocks.set_discarded_tags(start..block.start)?;
+                start = block.end;
+            }
+            blocks.set_discarded_tags(start..range.end)?;
+            blocks.flush()?;
+            return blocks.zero_data(range);
+        }
+        self.prepare_in_place(&range)?;
+        blocks.discard(range)
+    }
+
+    /// What comes before sectors are written in place without a journal.
+    fn prepare_in_place(&self, range: &Range<u64>) -> Result<(), Error> {
         match self {
-            Self::Journal(journal) => {
-                for block in blocks.with_split_tags(range.clone()) {
-                    self.zero(blocks, block)?;
-                }
-                journal.clear(blocks)?;
-                let mut start = range.start;
-                for block in blocks.with_split_tags(range.clone()) {
-                    blocks.set_discarded_tags(start..block.start)?;
-                    start = block.end;
-                }
-                blocks.set_discarded_tags(start..range.end)?;
-                blocks.flush()?;
-                blocks.zero_data(range)
-            }
-            Self::Bitmap(bitmap) => {
-                bitmap.mark(&range)?;
-                blocks.discard(range)
-            }
-            Self::Direct => blocks.discard(range),
+            Self::Bitmap(bitmap) => bitmap.mark(range),
+            Self::Journal(_) | Self::Direct => Ok(()),
             Self::ReadOnly(_) | Self::RecoveryUnverified => Err(Error::ReadOnly),
         }
     }

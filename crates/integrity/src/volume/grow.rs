@@ -35,7 +35,7 @@ fn extend(
     progress: &mut Progress<'_>,
 ) -> Result<(), Error> {
     let superblock = volume.superblock();
-    let old_end = superblock.provided_data_sectors();
+    let old_end = superblock.provided_data_sectors;
     if disk_size.is_some_and(|disk| disk.sectors() < old_end) {
         return Err(Error::CannotShrink {
             size: volume.size(),
@@ -43,7 +43,7 @@ fn extend(
     }
     let storage = volume.blocks.storage.clone();
     let geometry = Geometry::wanted(superblock.shape, disk_size, storage.size())?;
-    if geometry.provided_data_sectors() <= old_end {
+    if geometry.provided_data_sectors <= old_end {
         return Ok(());
     }
     let tagger = options.integrity.tagger(&superblock)?;
@@ -53,6 +53,6 @@ fn extend(
     volume.superblock.update(|superblock| {
         // A finished recalculation has not covered the new sectors.
         superblock.recalculation = superblock.recalculation_sector();
-        superblock.provided_data_sectors = geometry.provided_data_sectors();
+        superblock.provided_data_sectors = geometry.provided_data_sectors;
     })
 }

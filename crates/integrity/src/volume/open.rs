@@ -6,7 +6,7 @@ use crate::{
     storage::Storage, superblock::read_sector,
 };
 
-use super::{Counters, SavedSuperblock, prepare::Unprepared};
+use super::{Counters, RecentMismatches, SavedSuperblock, prepare::Unprepared};
 
 /// How a volume is opened.
 #[derive(Debug, Clone)]
@@ -61,48 +61,55 @@ impl Default for OpenOptions {
     }
 }
 
-pub(super) fn open(devices: Devices, options: &OpenOptions) -> Result<Volume, Error> {
-    let has_data_device = devices.has_data_device();
-    let storage = Arc::new(Storage::new(devices));
-    let (superblock, mac) = read_superblock(&storage, options)?;
-    match (superblock.interleave(), has_data_device) {
-        (Some(_), true) => return Err(Usage::DataDeviceUnused.into()),
-        (None, false) => return Err(Usage::DataDeviceMissing.into()),
-        _ => {}
+impl Volume {
+    /// Opens the volume on `devices`.
+    ///
+    /// # Errors
+    /// [`Error::NotIntegrity`], [`Error::Corrupt`], [`Error::Unsupported`] or [`Error::TooSmall`]
+    /// for the contents of the devices, [`Error::Usage`] for options that do not fit the volume,
+    /// [`Error::Source`] and [`Error::Latched`].
+    pub fn open(devices: Devices, options: &OpenOptions) -> Result<Self, Error> {
+        let has_data_device = devices.has_data_device();
+        let storage = Arc::new(Storage::new(devices));
+        let (superblock, mac) = read_superblock(&storage, options)?;
+        match (superblock.shape.interleave, has_data_device) {
+            (Some(_), true) => return Err(Usage::DataDeviceUnused.into()),
+            (None, false) => return Err(Usage::DataDeviceMissing.into()),
+            _ => {}
+        }
+        let geometry = Geometry::of(&superblock, storage.size())?;
+        let tagger = options.integrity.tagger(&superblock)?;
+        let ring = Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt);
+        let mut blocks = Blocks::new(storage.clone(), geometry, tagger, options.cache_bytes);
+        if options.tag_read_back {
+            blocks = blocks.reading_tags_back();
+        }
+        let superblock = SavedSuperblock::new(storage, mac, superblock);
+        let unprepared = Unprepared {
+            blocks: &blocks,
+            ring: ring.clone(),
+            superblock: &superblock,
+            may_recalculate: Recalculation::is_allowed(
+                options.integrity.algorithm,
+                superblock.get().has_hmac_fix(),
+                superblock.get().shape.journal_mac,
+            ),
+            options,
+        };
+        let (consistency, recalculation) = unprepared.prepare()?;
+        Ok(Volume {
+            blocks,
+            consistency,
+            locks: RangeLocks::default(),
+            recalculation,
+            superblock,
+            ring,
+            allows_discards: options.allow_discards,
+            counters: Counters::default(),
+            recent_mismatches: RecentMismatches::default(),
+            unflushed: Arc::default(),
+        })
     }
-    let geometry = Geometry::of(&superblock, storage.size())?;
-    let tagger = options.integrity.tagger(&superblock)?;
-    let ring = Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt);
-    let mut blocks = Blocks::new(storage.clone(), geometry, tagger, options.cache_bytes);
-    if options.tag_read_back {
-        blocks = blocks.reading_tags_back();
-    }
-    let superblock = SavedSuperblock::new(storage, mac, superblock);
-    let unprepared = Unprepared {
-        blocks: &blocks,
-        ring: ring.clone(),
-        superblock: &superblock,
-        may_recalculate: Recalculation::is_allowed(
-            options.integrity.algorithm,
-            superblock.get().has_hmac_fix(),
-            superblock.get().has_journal_mac(),
-        ),
-        bitmap_clear_interval: options.bitmap_clear_interval,
-        journal_bytes: options.journal_bytes,
-        is_probed: options.probe,
-    };
-    let (consistency, recalculation) = unprepared.prepare(options.mode)?;
-    Ok(Volume {
-        blocks,
-        consistency,
-        locks: RangeLocks::default(),
-        recalculation,
-        superblock,
-        ring,
-        allows_discards: options.allow_discards,
-        counters: Counters::default(),
-        unflushed: Arc::default(),
-    })
 }
 
 fn read_superblock(

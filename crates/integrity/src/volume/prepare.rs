@@ -1,9 +1,7 @@
 //! Preparing a volume for use: recovery from a crash, and the initial state of the mode.
 
-use std::time::Duration;
-
 use crate::{
-    Error, Mode, Unsupported, Usage,
+    Error, Mode, OpenOptions, Unsupported, Usage,
     bitmap::{Bitmap, BitmapLayout},
     bits::Bits,
     blocks::Blocks,
@@ -25,36 +23,32 @@ pub(super) struct Unprepared<'a> {
     pub(super) ring: Ring,
     pub(super) superblock: &'a SavedSuperblock,
     pub(super) may_recalculate: bool,
-    pub(super) bitmap_clear_interval: Duration,
-    pub(super) journal_bytes: usize,
-    /// Whether to refuse a volume if no probed block matches.
-    pub(super) is_probed: bool,
+    pub(super) options: &'a OpenOptions,
 }
 
 impl Unprepared<'_> {
-    pub(super) fn prepare(self, mode: Mode) -> Result<(Consistency, Recalculation), Error> {
-        let is_dirty = self.superblock.get().has_dirty_bitmap();
-        match mode {
+    pub(super) fn prepare(self) -> Result<(Consistency, Recalculation), Error> {
+        let is_dirty = self.superblock.get().dirty_bitmap;
+        match self.options.mode {
             Mode::RecoveryUnverified => {
-                let recalculation = self.recalculation(self.end());
+                let recalculation = Recalculation::new(self.end(), self.end(), None);
                 Ok((Consistency::RecoveryUnverified, recalculation))
             }
             Mode::ReadOnly => self.read_only(is_dirty),
             Mode::Bitmap if is_dirty => self.resume_bitmap(),
             Mode::Bitmap => self.begin_bitmap(),
-            Mode::Journal | Mode::Direct => {
+            mode @ (Mode::Journal | Mode::Direct) => {
                 let replayed = if is_dirty {
                     self.leave_bitmap()?
                 } else {
                     self.check_recalculation()?;
                     self.replay(mode == Mode::Journal)?
                 };
-                let position = self.superblock.get().recalculation_sector();
-                let recalculation = self.recalculation(position.unwrap_or(self.end()));
+                let recalculation = self.recalculation();
                 let consistency = match mode {
                     Mode::Journal => {
-                        let journal =
-                            Journal::new(self.ring, replayed, self.blocks, self.journal_bytes);
+                        let memory = self.options.journal_bytes;
+                        let journal = Journal::new(self.ring, replayed, self.blocks, memory);
                         Consistency::Journal(Box::new(journal))
                     }
                     _ => Consistency::Direct,
@@ -70,16 +64,14 @@ impl Unprepared<'_> {
             self.check_may_recalculate()?;
             let (layout, bits) = self.stored_bits()?;
             let position = if bits.is_empty() { self.end() } else { 0 };
-            let held = Pending::new(self.blocks.geometry.shape());
+            let held = Pending::new(&self.blocks.geometry.shape);
             let recalculation = Recalculation::new(position, self.end(), Some((layout, bits)));
             return Ok((Consistency::ReadOnly(held), recalculation));
         }
         self.check_recalculation()?;
         let scan = self.scan()?;
         let held = hold(&scan, &self.ring, self.blocks)?;
-        let position = self.superblock.get().recalculation_sector();
-        let recalculation = self.recalculation(position.unwrap_or(self.end()));
-        Ok((Consistency::ReadOnly(held), recalculation))
+        Ok((Consistency::ReadOnly(held), self.recalculation()))
     }
 
     /// Replaces the journal by a bitmap. While that is in progress, the area may be misread as a
@@ -96,16 +88,14 @@ impl Unprepared<'_> {
                 superblock.forget_bitmap();
             }
         })?;
-        let bits = position.map_or_else(|| layout.none(), |position| layout.all_from(position));
-        let storage = self.blocks.storage.clone();
-        let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
+        let bits = layout.all_from(position.unwrap_or(u64::MAX));
+        let bitmap = self.bitmap(layout, bits)?;
         if position.is_some() {
             self.superblock.update(|superblock| {
                 superblock.log2_blocks_per_bitmap_bit = layout.log2_blocks_per_bit();
             })?;
         }
-        let recalculation = self.recalculation(position.unwrap_or(self.end()));
-        Ok((Consistency::Bitmap(Box::new(bitmap)), recalculation))
+        Ok((bitmap, self.recalculation()))
     }
 
     /// Resumes a dirty bitmap: the tags of regions that were being written during a crash must be
@@ -113,10 +103,8 @@ impl Unprepared<'_> {
     fn resume_bitmap(self) -> Result<(Consistency, Recalculation), Error> {
         self.check_may_recalculate()?;
         let (layout, bits) = self.stored_bits()?;
-        let regions = bits.clone();
-        let storage = self.blocks.storage.clone();
-        let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
-        let is_clean = regions.is_empty();
+        let bitmap = self.bitmap(layout, bits.clone())?;
+        let is_clean = bits.is_empty();
         self.superblock.update(|superblock| {
             superblock.log2_blocks_per_bitmap_bit = layout.log2_blocks_per_bit();
             if !is_clean {
@@ -124,8 +112,16 @@ impl Unprepared<'_> {
             }
         })?;
         let position = if is_clean { self.end() } else { 0 };
-        let recalculation = Recalculation::new(position, self.end(), Some((layout, regions)));
-        Ok((Consistency::Bitmap(Box::new(bitmap)), recalculation))
+        let recalculation = Recalculation::new(position, self.end(), Some((layout, bits)));
+        Ok((bitmap, recalculation))
+    }
+
+    /// The state of bitmap mode with these bits, which are stored.
+    fn bitmap(&self, layout: BitmapLayout, bits: Bits) -> Result<Consistency, Error> {
+        let storage = self.blocks.storage.clone();
+        let interval = self.options.bitmap_clear_interval;
+        let bitmap = Bitmap::create(storage, layout, bits, interval)?;
+        Ok(Consistency::Bitmap(Box::new(bitmap)))
     }
 
     /// The bitmap that a crash has left; all bits if it cannot be used.
@@ -188,12 +184,12 @@ impl Unprepared<'_> {
     /// Probes a few blocks spread over the volume, and fails if none matches its tag. `is_known`
     /// returns whether a sector's tag must be valid even after a crash.
     fn probe(&self, is_known: impl Fn(u64) -> bool) -> Result<(), Error> {
-        let block_size = self.blocks.geometry.shape().block_size;
+        let block_size = self.blocks.geometry.shape.block_size;
         let mut buf = vec![0; block_size.bytes()];
         let mut tried = 0;
         let step = (self.blocks.geometry.blocks() / PROBES).max(1) * block_size.sectors();
         for sector in (0..self.end()).step_by(step as usize) {
-            if !self.is_probed || !is_known(sector) {
+            if !self.options.probe || !is_known(sector) {
                 continue;
             }
             tried += 1;
@@ -231,11 +227,13 @@ impl Unprepared<'_> {
         }
     }
 
-    fn recalculation(&self, position: u64) -> Recalculation {
-        Recalculation::new(position, self.end(), None)
+    /// The recalculation that the superblock notes.
+    fn recalculation(&self) -> Recalculation {
+        let position = self.superblock.get().recalculation_sector();
+        Recalculation::new(position.unwrap_or(self.end()), self.end(), None)
     }
 
     fn end(&self) -> u64 {
-        self.blocks.geometry.provided_data_sectors()
+        self.blocks.geometry.provided_data_sectors
     }
 }

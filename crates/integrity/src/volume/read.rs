@@ -1,5 +1,7 @@
 //! Reading whole blocks, and handling those that do not match their tags.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use verimount_source::{ReadAt, ReadError};
 
 use crate::{BadBlock, Error, SECTOR, Volume};
@@ -10,7 +12,9 @@ impl Volume {
     /// Reads whole blocks, and fails if any does not match its tag.
     pub(super) fn read_blocks(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
         let bad = self.find_bad_blocks(sector, buf)?;
-        self.counters.note_mismatches(&bad);
+        self.recent_mismatches.note(&bad);
+        let count = bad.len() as u64;
+        self.counters.mismatches.fetch_add(count, Relaxed);
         for block in &bad {
             tracing::error!(
                 sector = block.sector,
@@ -20,11 +24,10 @@ impl Volume {
                 "a block does not match its tag"
             );
         }
-        let more = bad.len().saturating_sub(1) as u64;
         match bad.into_iter().next() {
             Some(first) => Err(Error::Mismatch {
                 first: Box::new(first),
-                more,
+                more: count - 1,
             }),
             None => Ok(()),
         }
@@ -44,7 +47,7 @@ impl Volume {
                 if is_discarded {
                     // Whatever the storage returns for a discarded block, no client wrote it.
                     let start = ((block.sector - sector) * SECTOR) as usize;
-                    let len = self.blocks.geometry.shape().block_size.bytes();
+                    let len = self.blocks.geometry.shape.block_size.bytes();
                     buf[start..start + len].fill(0);
                 }
                 !is_discarded

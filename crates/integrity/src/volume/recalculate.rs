@@ -69,7 +69,7 @@ impl Volume {
         };
         let mut tags = self.blocks.tagger.tags(range.start, &data);
         let mark = self.blocks.tagger.discarded(1);
-        let block_sectors = self.blocks.geometry.shape().block_size.sectors();
+        let block_sectors = self.blocks.geometry.shape.block_size.sectors();
         for sector in discarded {
             let number = ((sector - range.start) / block_sectors) as usize;
             tags[number * mark.len()..][..mark.len()].copy_from_slice(&mark);
@@ -79,7 +79,7 @@ impl Volume {
 
     /// Saves the position in the superblock, after making the tags up to there durable.
     fn save_recalculation(&self) -> Result<(), Error> {
-        let end = self.blocks.geometry.provided_data_sectors();
+        let end = self.blocks.geometry.provided_data_sectors;
         let position = self.recalculation.position().unwrap_or(end);
         self.blocks.flush()?;
         self.superblock

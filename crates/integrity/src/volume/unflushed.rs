@@ -12,17 +12,8 @@ use crate::range_lock::RangeGuard;
 /// Locked sectors that are being changed. Dropping this marks the volume as unflushed.
 #[derive(Debug)]
 pub(super) struct Change<'a> {
-    unflushed: &'a Unflushed,
-    _locked: RangeGuard<'a>,
-}
-
-impl<'a> Change<'a> {
-    pub(super) fn new(unflushed: &'a Unflushed, locked: RangeGuard<'a>) -> Self {
-        Self {
-            unflushed,
-            _locked: locked,
-        }
-    }
+    pub(super) unflushed: &'a Unflushed,
+    pub(super) _locked: RangeGuard<'a>,
 }
 
 impl Drop for Change<'_> {

@@ -474,7 +474,7 @@ impl<'a> Writer<'a> {
 
     /// Records the contents to be read from here on.
     fn note(&mut self, change: &Change) {
-        let block = self.session.volume.superblock().block_size().sectors() as usize;
+        let block = self.session.volume.superblock().shape.block_size.sectors() as usize;
         let (sectors, stamp) = match change.action.clone() {
             Action::Write(range) | Action::Zero(range) => (range, Some(change.stamp)),
             Action::Discard(range) => {

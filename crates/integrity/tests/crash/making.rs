@@ -67,7 +67,7 @@ fn an_interrupted_growth_loses_nothing() {
         let recording = Recording::new(before);
         let options = scenario.open_options(Mode::Direct);
         let superblock = grow(devices_of(&recording), &options, None, &mut go_on).unwrap();
-        let blocks = superblock.provided_data_sectors() as usize / scenario.block_sectors();
+        let blocks = superblock.provided_data_sectors as usize / scenario.block_sectors();
         assert!(blocks > old.len());
         for point in recording.crash_points() {
             for state in point.states(seed) {

@@ -61,12 +61,12 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "tags written back before the flush",
         seed: 0,
         before: "
-        self.tags.write_back()?;
+        self.tags.write_back(WriteBack::All)?;
         self.storage.flush()
 ",
         after: "
         self.storage.flush()?;
-        self.tags.write_back()
+        self.tags.write_back(WriteBack::All)
 ",
     },
     Mutation {
@@ -74,11 +74,11 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "flush after data and tags",
         seed: 0,
         before: "
-        self.tags.write_back()?;
+        self.tags.write_back(WriteBack::All)?;
         self.storage.flush()
 ",
         after: "
-        self.tags.write_back()
+        self.tags.write_back(WriteBack::All)
 ",
     },
     Mutation {
@@ -107,12 +107,12 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "bits set before a write",
         seed: 1,
         before: "
-                bitmap.mark(&(sector..sector + data.len() as u64 / SECTOR))?;
-                blocks.write(sector, data, tags)
+        self.prepare_in_place(&(sector..sector + data.len() as u64 / SECTOR))?;
+        blocks.write(sector, data, tags)
 ",
         after: "
-                blocks.write(sector, data, tags)?;
-                bitmap.mark(&(sector..sector + data.len() as u64 / SECTOR))
+        blocks.write(sector, data, tags)?;
+        self.prepare_in_place(&(sector..sector + data.len() as u64 / SECTOR))
 ",
     },
     Mutation {
@@ -120,12 +120,12 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "bits set before writing zeros",
         seed: 13,
         before: "
-                bitmap.mark(&range)?;
-                blocks.zero(range)
+        self.prepare_in_place(&range)?;
+        blocks.zero(range)
 ",
         after: "
-                blocks.zero(range.clone())?;
-                bitmap.mark(&range)
+        blocks.zero(range.clone())?;
+        self.prepare_in_place(&range)
 ",
     },
     Mutation {
@@ -133,12 +133,12 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "bits set before a discard",
         seed: 4,
         before: "
-                bitmap.mark(&range)?;
-                blocks.discard(range)
+        self.prepare_in_place(&range)?;
+        blocks.discard(range)
 ",
         after: "
-                blocks.discard(range.clone())?;
-                bitmap.mark(&range)
+        blocks.discard(range.clone())?;
+        self.prepare_in_place(&range)
 ",
     },
     Mutation {
@@ -173,14 +173,12 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
                 superblock.forget_bitmap();
             }
         })?;
-        let bits = position.map_or_else(|| layout.none(), |position| layout.all_from(position));
-        let storage = self.blocks.storage.clone();
-        let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
+        let bits = layout.all_from(position.unwrap_or(u64::MAX));
+        let bitmap = self.bitmap(layout, bits)?;
 ",
         after: "
-        let bits = position.map_or_else(|| layout.none(), |position| layout.all_from(position));
-        let storage = self.blocks.storage.clone();
-        let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
+        let bits = layout.all_from(position.unwrap_or(u64::MAX));
+        let bitmap = self.bitmap(layout, bits)?;
         self.superblock.update(|superblock| {
             superblock.dirty_bitmap = true;
             superblock.log2_blocks_per_bitmap_bit = layout.log2_blocks_per_bit();
@@ -206,8 +204,8 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "bitmap written before the superblock describes its layout",
         seed: 52,
         before: "
-        let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
-        let is_clean = regions.is_empty();
+        let bitmap = self.bitmap(layout, bits.clone())?;
+        let is_clean = bits.is_empty();
         self.superblock.update(|superblock| {
             superblock.log2_blocks_per_bitmap_bit = layout.log2_blocks_per_bit();
             if !is_clean {
@@ -216,14 +214,14 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         })?;
 ",
         after: "
-        let is_clean = regions.is_empty();
+        let is_clean = bits.is_empty();
         self.superblock.update(|superblock| {
             superblock.log2_blocks_per_bitmap_bit = layout.log2_blocks_per_bit();
             if !is_clean {
                 superblock.recalculation = Some(0);
             }
         })?;
-        let bitmap = Bitmap::create(storage, layout, bits, self.bitmap_clear_interval)?;
+        let bitmap = self.bitmap(layout, bits.clone())?;
 ",
     },
     Mutation {
@@ -317,7 +315,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "discard in journal mode: journal emptied first",
         seed: 6,
         before: "
-                journal.clear(blocks)?;
+            journal.clear(blocks)?;
 ",
         after: "",
     },
@@ -326,11 +324,11 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "discard in journal mode: tags durable before data",
         seed: 0,
         before: "
-                blocks.flush()?;
-                blocks.zero_data(range)
+            blocks.flush()?;
+            return blocks.zero_data(range);
 ",
         after: "
-                blocks.zero_data(range)
+            return blocks.zero_data(range);
 ",
     },
     Mutation {
@@ -338,10 +336,10 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "discard in journal mode: journal used for tags that span two sectors",
         seed: 9,
         before: "
-                    self.zero(blocks, block)?;
+                self.zero(blocks, block)?;
 ",
         after: "
-                    blocks.set_discarded_tags(block)?;
+                blocks.set_discarded_tags(block)?;
 ",
     },
     Mutation {
@@ -403,7 +401,7 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "flush of written-back blocks before some sections are freed",
         seed: 0,
         before: "
-        blocks.flush_storage()?;
+        blocks.storage.flush()?;
 ",
         after: "",
     },
@@ -533,8 +531,8 @@ pub(super) const MUTATIONS: [Mutation; 51] = [
         name: "a change checks for a failure",
         seed: 0,
         before: "        self.check_writable()?;
-        Ok(Change::new",
-        after: "        Ok(Change::new",
+        Ok(Change {",
+        after: "        Ok(Change {",
     },
     Mutation {
         file: "volume.rs",

@@ -153,7 +153,7 @@ fn other_modes_recalculate_all_tags() {
             !world
                 .open(Mode::RecoveryUnverified)
                 .superblock()
-                .has_dirty_bitmap()
+                .dirty_bitmap
         );
         contents(&world.open(Mode::Direct));
     }

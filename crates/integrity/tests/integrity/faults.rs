@@ -131,7 +131,7 @@ fn every_bit_of_the_superblock_is_noticed_or_does_no_harm() {
             let Ok(volume) = Volume::open(devices, &world.open_options(mode)) else {
                 continue;
             };
-            let block = volume.superblock().block_size().bytes();
+            let block = volume.superblock().shape.block_size.bytes();
             for (number, expected) in written.chunks_exact(block).enumerate() {
                 let mut found = vec![0; block];
                 let offset = (number * block) as u64;

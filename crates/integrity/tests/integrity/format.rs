@@ -101,7 +101,7 @@ fn options_that_do_not_fit_write_nothing() {
 fn devices_must_be_those_of_the_volume() {
     let one = World::new(4 * MB, FormatOptions::default()).unwrap();
     let two = World::on(memory(MB), Some(memory(4 * MB)), FormatOptions::default()).unwrap();
-    assert_eq!(two.superblock.provided_data_sectors(), 4 * MB / 512);
+    assert_eq!(two.superblock.provided_data_sectors, 4 * MB / 512);
     let split = Devices::with_data_device(one.metadata.clone(), memory(4 * MB));
     let alone = Devices::new(two.metadata.clone());
     let options = OpenOptions::default();

@@ -155,7 +155,7 @@ fn dirty_regions_are_not_checked() {
         world
             .open(Mode::RecoveryUnverified)
             .superblock()
-            .has_dirty_bitmap()
+            .dirty_bitmap
     );
     let volume = world.open(Mode::Bitmap);
     volume.recalculate(&mut go_on).unwrap();

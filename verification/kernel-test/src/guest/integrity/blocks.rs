@@ -9,7 +9,7 @@ pub(super) type Blocks = Vec<Option<Vec<u8>>>;
 
 /// The blocks as Verimount reads them.
 pub(super) fn blocks(volume: &Volume) -> Result<Blocks> {
-    let block_len = volume.superblock().block_size().bytes();
+    let block_len = volume.superblock().shape.block_size.bytes();
     all_blocks(volume.size(), block_len, |buf, offset| {
         match volume.read_at(buf, offset) {
             Ok(()) => Ok(true),
