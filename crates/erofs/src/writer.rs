@@ -33,7 +33,7 @@ use std::{
     sync::Arc,
 };
 
-use verimount_scan::{Entry, InodeId, Observer, SourceTree, Summary};
+use verimount_scan::{Entry, InodeId, Observer, SourceTree};
 use verimount_source::Progress;
 
 use self::{
@@ -129,16 +129,6 @@ impl Plan {
     /// Size of the image in bytes: a multiple of its block size. If it is compressed, that is the most that it may be.
     pub fn image_size(&self) -> u64 {
         self.layout.blocks * self.format.block.bytes()
-    }
-
-    /// Summary of the image's contents.
-    pub fn summary(&self) -> &Summary {
-        self.tree.summary()
-    }
-
-    /// Number of files whose content another file has, too, so that it is stored once.
-    pub fn shared_files(&self) -> usize {
-        self.equal.len()
     }
 
     /// The tree.

@@ -45,7 +45,6 @@ mod outward_links;
 mod patterns;
 mod scanning;
 mod source_tree;
-mod summary;
 mod xattr_store;
 
 pub use archive::{ArchiveScan, StoreLayer, scan_archive, scan_layers, scan_store};
@@ -61,6 +60,5 @@ pub use outward_links::OutwardLinks;
 pub use patterns::{InvalidPattern, Patterns};
 pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};
-pub use summary::Summary;
 pub use verimount_tar::{Compression, Error as ArchiveError, check_beginning};
 pub use xattr_store::{Xattr, XattrId, XattrSetId, XattrStore};
