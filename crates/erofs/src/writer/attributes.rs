@@ -175,8 +175,7 @@ fn shared(tree: &SourceTree, uses: &[u64]) -> Vec<XattrId> {
 }
 
 fn unstorable(tree: &SourceTree, inode: &Inode, reason: Unstorable) -> BuildError {
-    let path = tree.entry(inode.first_name).path();
-    BuildError::Unstorable { path, reason }
+    reason.at(tree.entry(inode.first_name))
 }
 
 /// The value of `i_xattr_icount` for this many bytes behind an inode.
