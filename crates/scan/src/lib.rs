@@ -60,5 +60,5 @@ pub use outward_links::OutwardLinks;
 pub use patterns::{InvalidPattern, Patterns};
 pub use scanning::scan;
 pub use source_tree::{Entry, EntryId, SourceTree};
-pub use verimount_tar::{Compression, Error as ArchiveError, check_beginning};
-pub use xattr_store::{Xattr, XattrId, XattrSetId, XattrStore};
+pub use verimount_tar::{Compression, Error as ArchiveError, Xattr, check_beginning};
+pub use xattr_store::{XattrId, XattrSetId, XattrStore};
