@@ -8,7 +8,7 @@ use std::{
 };
 
 use verimount_scan::InodeId;
-use verimount_source::{Progress, Threads, in_order_with};
+use verimount_source::{Progress, in_order_with};
 
 use super::{
     batches::{Batches, Piece},
@@ -66,10 +66,8 @@ pub(in crate::writer) fn write(
     };
     in_order_with(
         batches.count(),
-        Threads {
-            count: threads.min(most_threads(plan.format, batches.size())),
-            waiting: WAITING,
-        },
+        threads.min(most_threads(plan.format, batches.size())),
+        WAITING,
         || None,
         |batch, worker| batches.pack(batch, worker),
         |batch, packed| writer.add(batches.pieces(batch), &packed?, progress),
