@@ -35,7 +35,6 @@ mod attributes;
 mod contents;
 mod cursor;
 mod error;
-mod exclude;
 mod holes;
 mod inode;
 mod listing;
@@ -50,7 +49,6 @@ mod xattr_store;
 pub use archive::{ArchiveScan, StoreLayer, scan_archive, scan_layers, scan_store};
 pub use contents::{Content, Contents, Observer};
 pub use error::{BadLink, Error, Limit, Misfit};
-pub use exclude::Exclude;
 pub use inode::{FileData, Identity, Inode, InodeId, InodeKind};
 pub use losses::{Loss, Losses};
 pub use options::{

@@ -33,8 +33,6 @@ pub struct SourceTree {
     /// The targets of the symbolic links that were followed.
     followed: HashMap<EntryId, Box<[u8]>>,
     left_out: Vec<PathBuf>,
-    /// The content of the file that was added.
-    added: Option<Arc<[u8]>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -91,7 +89,6 @@ impl SourceTree {
             xattrs: XattrStore::default(),
             followed: HashMap::new(),
             left_out: Vec::new(),
-            added: None,
             observer: None,
         }
     }
@@ -153,15 +150,6 @@ impl SourceTree {
 
     pub(crate) fn leave_out(&mut self, path: PathBuf) {
         self.left_out.push(path);
-    }
-
-    /// The content of the file that was added.
-    pub(crate) fn added(&self) -> &[u8] {
-        self.added.as_deref().unwrap_or_default()
-    }
-
-    pub(crate) fn set_added(&mut self, content: Arc<[u8]>) {
-        self.added = Some(content);
     }
 
     /// Notes that an entry is what a symbolic link with this target leads to.

@@ -19,8 +19,8 @@ use rustix::{
 };
 use tempfile::TempDir;
 use verimount_scan::{
-    AddedFile, AttributeChoice, BadLink, Contents, Entry, EntryId, Error, Exclude, Inode,
-    InodeKind, Links, Options, Owner, SourceTree, Times, XattrSetId, scan,
+    AddedFile, AttributeChoice, BadLink, Contents, Entry, EntryId, Error, Inode, InodeKind, Links,
+    Options, Owner, Patterns, SourceTree, Times, XattrSetId, scan,
 };
 use verimount_testkit::{go_on, skip};
 use verimount_tree::Timestamp;
@@ -383,7 +383,7 @@ fn what_is_excluded_is_left_out_with_all_in_it() {
     let folder = nested();
     let exclude = |patterns: &[&str]| {
         let options = Options {
-            exclude: Exclude::new(patterns).unwrap(),
+            exclude: Patterns::new(patterns).unwrap(),
             ..Options::default()
         };
         paths(&scanned_with(folder.path(), &options))

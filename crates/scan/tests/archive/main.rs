@@ -9,8 +9,8 @@ use std::{
 };
 
 use verimount_scan::{
-    ArchiveError, AttributeChoice, Compression, Contents, Error, Exclude, Limit, Misfit, Options,
-    OutwardLinks, SourceTree, Whiteouts, scan_archive, scan_layers,
+    ArchiveError, AttributeChoice, Compression, Contents, Error, Limit, Misfit, Options,
+    OutwardLinks, Patterns, SourceTree, Whiteouts, scan_archive, scan_layers,
 };
 use verimount_testkit::TarArchive;
 
@@ -441,7 +441,7 @@ fn what_is_excluded_is_left_out_with_all_in_it() {
         .file("a/in")
         .finish();
     let options = Options {
-        exclude: Exclude::new(["*/out"]).unwrap(),
+        exclude: Patterns::new(["*/out"]).unwrap(),
         ..Options::default()
     };
     let tree = scanned_with(&archive, &options).unwrap();
