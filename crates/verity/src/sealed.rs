@@ -401,8 +401,8 @@ fn seal_end(file: &Arc<dyn Fetch>) -> Result<(Arc<dyn Fetch>, u64), Error> {
     match (signing.new_end(&Unchecked(&**file))?, signing.new_size()) {
         (Some(end), Some(size)) => Ok((Arc::new(end), size)),
         _ => {
-            let old = Window::fetched(file.clone(), 0, signing.old_size())?;
-            Ok((Arc::new(old), signing.old_size()))
+            let old = Window::fetched(file.clone(), 0, signing.old_size)?;
+            Ok((Arc::new(old), signing.old_size))
         }
     }
 }

@@ -78,7 +78,7 @@ pub(crate) struct Sealing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Signing {
     /// The length of the file before.
-    old_size: u64,
+    pub(crate) old_size: u64,
     /// Destination of the new end.
     end_at: u64,
     end_size: u64,
@@ -234,11 +234,6 @@ impl Signing {
         content.read_exact_at(&mut end, waiting_at)?;
         let is_there = Sha256::digest(&end).as_slice() == self.end_hash;
         Ok(is_there.then_some(end))
-    }
-
-    /// The length of the file before.
-    pub(crate) fn old_size(&self) -> u64 {
-        self.old_size
     }
 }
 

@@ -140,7 +140,7 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
             Data::Compressed(index) => match self.place(entry).stored {
                 Stored::Compressed(_) => {
                     // It is there already.
-                    self.sink.pad_to(start + index.at())?;
+                    self.sink.pad_to(start + index.at)?;
                     Ok(self.sink.skip(index.len())?)
                 }
                 Stored::From(_) | Stored::Nowhere => Ok(()),

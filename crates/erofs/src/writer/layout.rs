@@ -200,7 +200,7 @@ impl Planner<'_> {
     fn add_inode(&mut self, entry: Entry<'_>) -> Result<(), BuildError> {
         let len = self.shape(entry).len();
         let at = self.space.inode(len);
-        self.check(self.space.end(), entry)?;
+        self.check(self.space.end, entry)?;
         // The metadata has less than 2³² blocks, but more units of inode numbers.
         let nid =
             u32::try_from(at / INODE_SLOT).map_err(|_| Unstorable::ImageTooLarge.at(entry))?;
@@ -209,7 +209,7 @@ impl Planner<'_> {
     }
 
     fn add_shared_attributes(&mut self, root: Entry<'_>) -> Result<(), BuildError> {
-        let blocks = self.format.block.blocks_for(self.attributes.shared_len());
+        let blocks = self.format.block.blocks_for(self.attributes.shared_len);
         if blocks > 0 {
             let at = self.space.blocks(blocks);
             self.layout.shared_attributes = self.block_at(at, root)?;
@@ -230,7 +230,7 @@ impl Planner<'_> {
 
     /// The contents, if they are not compressed.
     fn add_contents(&mut self, tree: &SourceTree, equal: &Equal) -> Result<(), BuildError> {
-        let mut end = self.format.block.blocks_for(self.space.end());
+        let mut end = self.format.block.blocks_for(self.space.end);
         self.layout.metadata_blocks = end;
         for entry in contents(tree, equal) {
             // Both are less than 2⁵³.
@@ -257,7 +257,7 @@ impl Planner<'_> {
 
     /// The number of the block at `at`, which has been placed for `entry`.
     fn block_at(&self, at: u64, entry: Entry<'_>) -> Result<u32, BuildError> {
-        self.check(self.space.end(), entry)?;
+        self.check(self.space.end, entry)?;
         u32::try_from(at / self.format.block.bytes())
             .map_err(|_| Unstorable::ImageTooLarge.at(entry))
     }

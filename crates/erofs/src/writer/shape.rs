@@ -77,7 +77,7 @@ impl Shape {
         match &self.data {
             Data::Flat { tail, .. } => before + tail,
             Data::Chunks(map) => before + map.len(),
-            Data::Compressed(index) => index.at() + index.len(),
+            Data::Compressed(index) => index.at + index.len(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Shape {
         match &self.data {
             Data::Flat { blocks, .. } => *blocks,
             Data::Chunks(map) => map.stored_blocks(),
-            Data::Compressed(index) => index.blocks(),
+            Data::Compressed(index) => index.entries,
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn encode(
     let parameters = !compress::parameters(plan.format).is_empty();
     let root = layout.place(plan.tree.root().inode_id());
     let mut compatible = Compatible::CHECKSUM | Compatible::MTIME;
-    compatible.set(Compatible::XATTR_FILTER, plan.attributes.exist());
+    compatible.set(Compatible::XATTR_FILTER, plan.attributes.exist);
     let mut incompatible = Incompatible::empty();
     incompatible.set(Incompatible::CHUNKS, has_chunks);
     incompatible.set(
@@ -95,6 +95,6 @@ pub(super) fn beginning(superblock: &raw::Superblock, plan: &Plan) -> Vec<u8> {
 /// What the image says of itself beyond the format.
 fn note(attributes: &Attributes) -> Note {
     let mut note = Note::empty();
-    note.set(Note::NO_ACCESS_LISTS, !attributes.has_access_lists());
+    note.set(Note::NO_ACCESS_LISTS, !attributes.has_access_lists);
     note
 }

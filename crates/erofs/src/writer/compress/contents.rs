@@ -205,7 +205,7 @@ impl<W: Write + Seek> Writer<'_, '_, W> {
             let shape = self.plan.shape(tree.entry(tree.inode(inode).first_name));
             if let shape::Data::Compressed(geometry) = shape.data {
                 let inode_at = u64::from(self.written.places[inode.index()].nid) * INODE_SLOT;
-                self.write_at(inode_at + geometry.at() + file.index_written, bytes)?;
+                self.write_at(inode_at + geometry.at + file.index_written, bytes)?;
             }
         }
         Ok(())

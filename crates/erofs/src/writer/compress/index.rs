@@ -30,9 +30,9 @@ pub(in crate::writer) struct Geometry {
     /// Bytes of the file.
     size: u64,
     /// Where the index begins, in bytes behind the beginning of the inode.
-    at: u64,
+    pub(in crate::writer) at: u64,
     /// Entries: blocks of the file.
-    entries: u64,
+    pub(in crate::writer) entries: u64,
     packs: Packs,
     value_bits: u8,
 }
@@ -56,21 +56,11 @@ impl Geometry {
         }
     }
 
-    /// Where the index begins, in bytes behind the beginning of the inode.
-    pub(in crate::writer) fn at(&self) -> u64 {
-        self.at
-    }
-
     /// Bytes of the index.
     pub(in crate::writer) fn len(&self) -> u64 {
         let last = self.entries.checked_sub(1);
         let last = last.and_then(|last| self.packs.place(last));
         last.map_or(HEADER, |last| last.pack.at + last.kind.len - self.at)
-    }
-
-    /// Blocks of the file.
-    pub(in crate::writer) fn blocks(&self) -> u64 {
-        self.entries
     }
 
     /// Where packs begin in the units of inodes' places. Two files of equal content have equal indexes if this is the same.
