@@ -22,7 +22,7 @@ pub(crate) fn beheaded(seal: &Seal, place: &Place, source: Arc<dyn Fetch>) -> Op
     if !is_its_content(seal.clone()) {
         return None;
     }
-    if place.is_mended() {
+    if place.is_mended {
         place.had_damaged_end(mend_end(&found, &*end_at, place.location()));
     }
     Some(seal)

@@ -66,7 +66,7 @@ impl Location {
 
     /// Whether it names its content by a digest, as `oci://…@sha256:…` does, so that nothing else is accepted.
     pub fn names_content(&self) -> bool {
-        matches!(&self.0, Kind::Far(far) if far.names_content())
+        self.named_digest().is_some()
     }
 
     /// The digest that it names its content by.

@@ -212,7 +212,7 @@ fn origin_of_all(places: &[Arc<Place>], accepted: &Accepted) -> Option<ContentOr
     if matches!(accepted, Accepted::OwnSeal) {
         return None;
     }
-    let origin = |place: &Arc<Place>| FarLocation::of(place.location())?.origin(place.access());
+    let origin = |place: &Arc<Place>| FarLocation::of(place.location())?.origin(&place.access);
     let far = places.iter().filter(|place| place.is_slow());
     let origins: Option<Vec<_>> = far.map(origin).collect();
     origins?.into_iter().next()

@@ -20,10 +20,10 @@ use crate::{
 pub struct Place {
     location: Location,
     sidecar: Option<Location>,
-    hash_offset: Option<u64>,
-    access: Access,
+    pub(crate) hash_offset: Option<u64>,
+    pub(crate) access: Access,
     /// Whether its files on this machine are opened to replace what is wrong in them.
-    is_mended: bool,
+    pub(crate) is_mended: bool,
     /// Whether all reads of its files on this machine go through the page cache.
     page_cache: bool,
     /// What the registry says of an image in it, once that was asked for.
@@ -79,11 +79,6 @@ impl Place {
         Ok(manifest.map(|manifest| (far, self.manifest.get_or_init(|| manifest))))
     }
 
-    /// How it is reached.
-    pub(crate) fn access(&self) -> &Access {
-        &self.access
-    }
-
     /// Where the content itself is.
     pub fn location(&self) -> &Location {
         &self.location
@@ -123,11 +118,6 @@ impl Place {
         Ok((sidecar, self.hash_offset.unwrap_or(0)))
     }
 
-    /// Whether what is wrong in its files is replaced.
-    pub(crate) fn is_mended(&self) -> bool {
-        self.is_mended
-    }
-
     /// The end of the seal there was damaged, and is now repaired or not.
     pub(crate) fn had_damaged_end(&self, is_repaired: bool) {
         self.end_is_repaired.get_or_init(|| is_repaired);
@@ -141,11 +131,6 @@ impl Place {
     /// Whether nobody has said where the seal is.
     pub(crate) fn is_to_be_searched(&self) -> Result<bool, Error> {
         Ok(self.hash_offset.is_none() && self.sidecar()?.is_none())
-    }
-
-    /// Whether the offset of a hash area was given.
-    pub fn has_hash_offset(&self) -> bool {
-        self.hash_offset.is_some()
     }
 
     /// Opens the content's file, with its attributes.

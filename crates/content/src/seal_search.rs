@@ -95,7 +95,7 @@ pub fn look_for_hash_area(
         None => None,
     };
     let sidecar = sidecar.filter(|_| hashes.is_some());
-    let is_certain = place.has_hash_offset();
+    let is_certain = place.hash_offset.is_some();
     let area = match hashes {
         None if !is_certain => {
             let Some(note) = look_for_note(place)? else {

@@ -36,6 +36,7 @@ pub(crate) struct Cluster {
 /// Decompressed clusters that were used last, and memory for compressed ones.
 pub(crate) struct Clusters {
     kept: Kept<Cluster, Arc<AlignedBuf>, ByLength>,
+    /// No more are made than clusters are decompressed at a time.
     idle: Mutex<Vec<Scratch>>,
 }
 
@@ -57,17 +58,6 @@ impl Default for Clusters {
     }
 }
 
-impl Clusters {
-    /// Memory for a compressed cluster: no more are made than clusters are decompressed at a time.
-    fn scratch(&self) -> Scratch {
-        self.idle.lock().pop().unwrap_or_default()
-    }
-
-    fn put_back(&self, scratch: Scratch) {
-        self.idle.lock().push(scratch);
-    }
-}
-
 impl Image {
     /// The decompressed bytes of a cluster, which are kept for whoever reads the rest of them.
     pub(crate) fn decompressed(&self, cluster: &Cluster) -> Result<Arc<AlignedBuf>, Error> {
@@ -85,11 +75,11 @@ impl Image {
         let decoded = match cluster.place {
             Place::Metadata(address) => self.decode(cluster, &self.bytes(address, len)?, buf),
             Place::Device { device, at } => {
-                let mut scratch = self.clusters.scratch();
+                let mut scratch = self.clusters.idle.lock().pop().unwrap_or_default();
                 let source = self.devices.get(device)?;
                 let bytes = source.read_borrowed(&mut scratch, at, len)?;
                 let decoded = self.decode(cluster, bytes, buf);
-                self.clusters.put_back(scratch);
+                self.clusters.idle.lock().push(scratch);
                 decoded
             }
         };

@@ -7,13 +7,13 @@ mod zstd;
 
 use crate::error::Defect;
 
-/// A compression algorithm.
+/// A compression algorithm, with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Algorithm {
-    Lz4,
-    MicroLzma,
-    Deflate,
-    Zstd,
+    Lz4 = 0,
+    MicroLzma = 1,
+    Deflate = 2,
+    Zstd = 3,
 }
 
 impl Algorithm {
@@ -28,17 +28,6 @@ impl Algorithm {
             2 if is_available => Ok(Self::Deflate),
             3 if is_available => Ok(Self::Zstd),
             _ => Err(Defect::Algorithm(number)),
-        }
-    }
-
-    /// Its number.
-    #[cfg(feature = "write")]
-    pub(crate) const fn number(self) -> u8 {
-        match self {
-            Self::Lz4 => 0,
-            Self::MicroLzma => 1,
-            Self::Deflate => 2,
-            Self::Zstd => 3,
         }
     }
 

@@ -57,14 +57,20 @@ impl<'i> Directory<'i> {
     /// Gives the entries from `position` on to `visit`, with the position behind each, until it breaks. A position is the
     /// offset of an entry; `.` and `..` are left out. Where blocks are left out, it gets the reasons.
     ///
-    /// `last_name` is the one [in front](Self::last_name_before). As names are in order across calls, too, no entry comes twice.
+    /// As names are in order across calls, too, no entry comes twice.
     pub(crate) fn list(
         &self,
         position: u64,
-        mut last_name: Vec<u8>,
         mut visit: impl FnMut(Result<(&[u8], Found, u64), Error>) -> ControlFlow<()>,
     ) {
         let (first, mut from) = self.place_of(position);
+        let mut last_name = match self.last_name_before(position) {
+            Ok(name) => name,
+            Err(error) => match visit(Err(error)) {
+                ControlFlow::Continue(()) => Vec::new(),
+                ControlFlow::Break(()) => return,
+            },
+        };
         for number in first..self.blocks {
             let mut found = |name: &[u8], found, next| visit(Ok((name, found, next)));
             let listed = self.list_block(number, from, &mut last_name, &mut found);
@@ -110,7 +116,7 @@ impl<'i> Directory<'i> {
     }
 
     /// The name in front of the entry at a position; empty if there is none.
-    pub(crate) fn last_name_before(&self, position: u64) -> Result<Vec<u8>, Error> {
+    fn last_name_before(&self, position: u64) -> Result<Vec<u8>, Error> {
         let (block, index) = self.place_of(position);
         if block >= self.blocks {
             return Ok(Vec::new());

@@ -17,7 +17,7 @@ use crate::{
     inode::Inode,
     inode_id::InodeId,
     note::Note,
-    places::{Ended, Places},
+    places::{Ended, Places, limit},
 };
 
 /// The least that an entry takes in a directory, in bytes.
@@ -119,15 +119,17 @@ impl ErofsTree {
     /// Gives `visit` the places of a file.
     fn visit_places(
         &self,
-        places: &mut Places<'_>,
+        left: &mut u64,
         path: &Path,
         node: NodeId,
         visit: &mut VisitPlace<'_>,
     ) -> ControlFlow<()> {
-        let found = places.of(self.id(node), &mut |range, kind| {
-            visit(Ok(FilePlace { path, range, kind }))
-        });
-        match found {
+        let mut places = Places {
+            image: &self.image,
+            left,
+            visit: &mut |range, kind| visit(Ok(FilePlace { path, range, kind })),
+        };
+        match places.of(self.id(node)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(Ended::ByVisitor) => ControlFlow::Break(()),
             Err(Ended::Failed(error)) => visit(Err(error.into())),
@@ -195,20 +197,15 @@ impl Tree for ErofsTree {
         from: Cursor,
         add: &mut AddEntry<'_>,
     ) -> Result<(), TreeError> {
-        let inode = self.directory(directory)?;
-        let directory = Directory::new(&self.image, &inode);
-        let before = directory.last_name_before(from.get())?;
         let mut failed = None;
-        directory.list(from.get(), before, |found| {
-            match found.and_then(|(name, found, next)| self.listed(name, found, next)) {
-                Ok((entry, cursor)) => add(entry, cursor),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
+        self.list_readable(directory, from, &mut |found| match found {
+            Ok((entry, cursor)) => add(entry, cursor),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
             }
         });
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        failed.map_or(Ok(()), Err)
     }
 
     fn list_readable(&self, directory: NodeId, from: Cursor, add: &mut AddReadable<'_>) {
@@ -221,18 +218,17 @@ impl Tree for ErofsTree {
             }
         };
         let directory = Directory::new(&self.image, &inode);
-        let before = directory.last_name_before(from.get()).unwrap_or_default();
-        directory.list(from.get(), before, |found| {
+        directory.list(from.get(), |found| {
             let listed = found.and_then(|(name, found, next)| self.listed(name, found, next));
             add(listed.map_err(TreeError::from))
         });
     }
 
     fn walk_places(&self, visit: &mut VisitPlace<'_>) -> ControlFlow<()> {
-        let mut places = Places::new(&self.image);
-        self.visit_places(&mut places, Path::new(ROOT_PATH), NodeId::ROOT, visit)?;
+        let mut left = limit(&self.image);
+        self.visit_places(&mut left, Path::new(ROOT_PATH), NodeId::ROOT, visit)?;
         walk_readable(self, |found| match found {
-            Ok((path, node)) => self.visit_places(&mut places, path, node, visit),
+            Ok((path, node)) => self.visit_places(&mut left, path, node, visit),
             Err(error) => visit(Err(error)),
         })
     }

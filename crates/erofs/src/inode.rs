@@ -1,4 +1,5 @@
 use verimount_tree::{Attr, DeviceNumber, FileType, NodeId, Permissions, Timestamp};
+use zerocopy::FromZeros;
 
 use crate::{
     Error, Unsupported,
@@ -52,20 +53,12 @@ pub(crate) struct XattrRegion {
     pub(crate) len: u64,
 }
 
-/// What both forms of an inode have.
+/// An inode of either form.
 struct Common {
-    format: u16,
-    mode: u16,
-    xattr_count: u16,
-    size: u64,
-    detail: u32,
-    /// The upper part of a block address.
-    high: u16,
+    /// As if it were of the longer one, but for the time.
+    raw: raw::ExtendedInode,
     /// The bits of a block address that say that there is none, if all are set.
     hole: u64,
-    uid: u32,
-    gid: u32,
-    links: u32,
     mtime: Option<Timestamp>,
     /// The length of the inode itself in bytes.
     len: u64,
@@ -78,7 +71,7 @@ impl Image {
         let compact: raw::CompactInode = self.structure(at)?;
         let common = match compact.format.get() & format::EXTENDED {
             0 => Common::of_compact(&compact, self),
-            _ => Common::of_extended(&self.structure(at)?),
+            _ => Common::of_extended(self.structure(at)?),
         };
         let inode = common.inode(id, at, self.superblock.block_size)?;
         if let (FileType::RegularFile, Some(data)) = (inode.file_type, inode.layout.blocks_at()) {
@@ -121,77 +114,76 @@ impl Common {
         let has_high = raw.format.get() & format::ONE_LINK != 0
             && file_type(raw.mode.get()) != Some(FileType::Directory);
         let (links, high, hole) = if has_high {
-            (1, raw.links_or_high.get(), HOLE)
+            (1.into(), raw.links_or_high, HOLE)
         } else {
-            (raw.links_or_high.get(), 0, u32::MAX.into())
+            (raw.links_or_high.into(), 0.into(), u32::MAX.into())
         };
         let seconds = superblock.epoch.checked_add(raw.mtime.get().into());
         Self {
-            format: raw.format.get(),
-            mode: raw.mode.get(),
-            xattr_count: raw.xattr_count.get(),
-            size: raw.size.get().into(),
-            detail: raw.detail.get(),
-            high,
+            raw: raw::ExtendedInode {
+                format: raw.format,
+                xattr_count: raw.xattr_count,
+                mode: raw.mode,
+                high,
+                size: raw.size.into(),
+                detail: raw.detail,
+                uid: raw.uid.into(),
+                gid: raw.gid.into(),
+                links,
+                ..raw::ExtendedInode::new_zeroed()
+            },
             hole,
-            uid: raw.uid.get().into(),
-            gid: raw.gid.get().into(),
-            links: links.into(),
             mtime: seconds.and_then(|seconds| Timestamp::new(seconds, superblock.nanoseconds)),
             len: COMPACT_LEN,
         }
     }
 
-    fn of_extended(raw: &raw::ExtendedInode) -> Self {
+    fn of_extended(raw: raw::ExtendedInode) -> Self {
         Self {
-            format: raw.format.get(),
-            mode: raw.mode.get(),
-            xattr_count: raw.xattr_count.get(),
-            size: raw.size.get(),
-            detail: raw.detail.get(),
-            high: raw.high.get(),
             hole: HOLE,
-            uid: raw.uid.get(),
-            gid: raw.gid.get(),
-            links: raw.links.get(),
             mtime: Timestamp::new(raw.mtime.get(), raw.mtime_nanoseconds.get()),
             len: EXTENDED_LEN,
+            raw,
         }
     }
 
     /// The inode that is at `at`.
     fn inode(self, id: InodeId, at: Address, block_size: BlockSize) -> Result<Inode, Error> {
-        if self.format & !format::ALL != 0 {
-            return Err(Unsupported::InodeFormat(self.format).into());
+        let (format, mode, size) = (self.format(), self.raw.mode.get(), self.raw.size.get());
+        if format & !format::ALL != 0 {
+            return Err(Unsupported::InodeFormat(format).into());
         }
         let corrupt = |defect: Defect| defect.at(at);
-        let file_type = file_type(self.mode).ok_or(corrupt(Defect::Mode(self.mode)))?;
-        if i64::try_from(self.size).is_err() {
-            return Err(corrupt(Defect::Size(self.size)).into());
+        let file_type = file_type(mode).ok_or(corrupt(Defect::Mode(mode)))?;
+        if i64::try_from(size).is_err() {
+            return Err(corrupt(Defect::Size(size)).into());
         }
         let mtime = self.mtime.ok_or(corrupt(Defect::Time))?;
         let xattrs = self.xattrs(at)?;
         let behind = xattrs.at.plus(xattrs.len).ok_or(corrupt(Defect::Address))?;
         let (layout, device) = match file_type {
-            FileType::BlockDevice | FileType::CharDevice => (Layout::Hole, self.device()),
+            FileType::BlockDevice | FileType::CharDevice => {
+                let device = DeviceNumber::from_encoded(self.raw.detail.get());
+                (Layout::Hole, device)
+            }
             FileType::Fifo | FileType::Socket => (Layout::Hole, DeviceNumber::NONE),
             _ => (self.layout(behind, block_size)?, DeviceNumber::NONE),
         };
         let stored_blocks = match layout {
-            Layout::Compressed(_) => u64::from(self.high) << 32 | u64::from(self.detail),
-            _ => block_size.blocks_for(self.size),
+            Layout::Compressed(_) => self.block(),
+            _ => block_size.blocks_for(size),
         };
         let stored = stored_blocks.saturating_mul(block_size.bytes());
         Ok(Inode {
             id,
             file_type,
-            size: self.size,
+            size,
             layout,
             xattrs,
-            permissions: Permissions::new(self.mode.into()),
-            uid: self.uid,
-            gid: self.gid,
-            links: self.links,
+            permissions: Permissions::new(mode.into()),
+            uid: self.raw.uid.get(),
+            gid: self.raw.gid.get(),
+            links: self.raw.links.get(),
             device,
             mtime,
             blocks: stored.div_ceil(512),
@@ -200,7 +192,7 @@ impl Common {
 
     fn xattrs(&self, at: Address) -> Result<XattrRegion, Error> {
         let behind = at.plus(self.len).ok_or(Defect::Address.at(at))?;
-        let further = self.xattr_count.checked_sub(1);
+        let further = self.raw.xattr_count.get().checked_sub(1);
         let len = further.map_or(0, |further| {
             XATTR_HEADER.saturating_add(XATTR_UNIT.saturating_mul(further.into()))
         });
@@ -209,12 +201,13 @@ impl Common {
 
     /// Where the content is, with `behind` the end of the extended attributes.
     fn layout(&self, behind: Address, block_size: BlockSize) -> Result<Layout, Error> {
-        let layout = self.format >> format::LAYOUT_SHIFT & format::LAYOUT_MASK;
+        let layout = self.format() >> format::LAYOUT_SHIFT & format::LAYOUT_MASK;
         let has_tail = match layout {
             layout::FLAT_PLAIN => false,
             layout::FLAT_INLINE => true,
             layout::CHUNKS => {
-                let format = u16::try_from(self.detail & u32::from(u16::MAX)).unwrap_or_default();
+                let [low, high, ..] = self.raw.detail.to_bytes();
+                let format = u16::from_le_bytes([low, high]);
                 return Ok(Layout::Chunks(Chunks::new(format, block_size, behind)?));
             }
             layout::COMPRESSED_FULL => {
@@ -225,7 +218,7 @@ impl Common {
             }
             unknown => return Err(Unsupported::Layout(unknown).into()),
         };
-        let block = u64::from(self.high) << 32 | u64::from(self.detail);
+        let block = self.block();
         if !has_tail && block & self.hole == self.hole {
             return Ok(Layout::Hole);
         }
@@ -242,11 +235,11 @@ impl Common {
 
     /// The tail that begins at `at`: what is behind the last whole block, or that block.
     fn tail(&self, at: Address, block_size: BlockSize) -> Result<Option<Tail>, Error> {
-        let Some(last) = self.size.checked_sub(1) else {
+        let Some(last) = self.raw.size.get().checked_sub(1) else {
             return Ok(None);
         };
         let from = last.saturating_sub(block_size.offset_in_block(last));
-        let len = self.size.saturating_sub(from);
+        let len = self.raw.size.get().saturating_sub(from);
         let end = block_size.offset_in_block(at.at).saturating_add(len);
         if end <= block_size.bytes() {
             Ok(Some(Tail { from, at }))
@@ -255,10 +248,13 @@ impl Common {
         }
     }
 
-    /// The number of a device's node, as `mknod` takes it.
-    fn device(&self) -> DeviceNumber {
-        let minor = self.detail & 0xff | self.detail >> 12 & 0xf_ff00;
-        DeviceNumber::new(self.detail >> 8 & 0xfff, minor)
+    fn format(&self) -> u16 {
+        self.raw.format.get()
+    }
+
+    /// A block address, or a number of blocks.
+    fn block(&self) -> u64 {
+        u64::from(self.raw.high.get()) << 32 | u64::from(self.raw.detail.get())
     }
 }
 

@@ -20,11 +20,19 @@ use crate::{
 /// How many places may be found even in the smallest image.
 const MIN_LIMIT: u64 = 1 << 20;
 
-/// Finds the places of files, each after the other.
-pub(crate) struct Places<'i> {
-    image: &'i Image,
-    /// How many may follow. Files can share data, and their maps, so that an image can have far more than bytes.
-    left: u64,
+/// How many places are found of all files: as many as the image has bytes, as no file that a writer makes has a part of less
+/// than a byte. Files can share data, and their maps, so that an image can have far more.
+pub(crate) fn limit(image: &Image) -> u64 {
+    image.devices.image().size().max(MIN_LIMIT)
+}
+
+/// The search for the places of a file.
+pub(crate) struct Places<'a> {
+    pub(crate) image: &'a Image,
+    /// How many may follow.
+    pub(crate) left: &'a mut u64,
+    /// Gets ranges of the image, and what is in each. A range is empty for what is not in the image.
+    pub(crate) visit: &'a mut dyn FnMut(Range<u64>, PlaceKind) -> ControlFlow<()>,
 }
 
 /// Why a search ended early.
@@ -41,35 +49,9 @@ impl<E: Into<Error>> From<E> for Ended {
     }
 }
 
-impl<'i> Places<'i> {
-    /// Finds up to as many places as the image has bytes: no file that a writer makes has a part of less than a
-    /// byte.
-    pub(crate) fn new(image: &'i Image) -> Self {
-        let left = image.devices.image().size().max(MIN_LIMIT);
-        Self { image, left }
-    }
-
-    /// Gives `visit` the ranges of the image that are read for any operation on a file, until it breaks, and what is in
-    /// each. A range is empty for what is not in the image.
-    pub(crate) fn of(
-        &mut self,
-        file: InodeId,
-        visit: &mut dyn FnMut(Range<u64>, PlaceKind) -> ControlFlow<()>,
-    ) -> Result<(), Ended> {
-        let Self { image, left } = self;
-        FilePlaces { image, left, visit }.inode(file)
-    }
-}
-
-/// The search for the places of one file.
-struct FilePlaces<'a> {
-    image: &'a Image,
-    left: &'a mut u64,
-    visit: &'a mut dyn FnMut(Range<u64>, PlaceKind) -> ControlFlow<()>,
-}
-
-impl FilePlaces<'_> {
-    fn inode(&mut self, id: InodeId) -> Result<(), Ended> {
+impl Places<'_> {
+    /// Visits the ranges that are read for any operation on a file, until `visit` breaks.
+    pub(crate) fn of(&mut self, id: InodeId) -> Result<(), Ended> {
         self.inode_itself(id)?;
         let inode = self.image.inode(id)?;
         self.metadata(inode.xattrs.at, inode.xattrs.len)?;

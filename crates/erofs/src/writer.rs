@@ -2,7 +2,7 @@
 //!
 //! [`plan`] decides everything before a byte is written: what each inode takes ([`shape`]), which files
 //! have the same content ([`equal`]), and where everything is ([`layout`]). Writing the plan
-//! ([`emit`]) then only copies, front to back.
+//! ([`emit`]) then only copies.
 
 // All numbers come from a tree that was scanned, not from an image; the layout checks their sum.
 #![allow(
@@ -33,15 +33,13 @@ use std::{
     sync::Arc,
 };
 
-use verimount_scan::{Entry, InodeId, Observer, SourceTree, Summary};
+use verimount_scan::{Entry, InodeId, Observer, SourceTree};
 use verimount_source::Progress;
+use verimount_tree::Timestamp;
 
 use self::{
-    attributes::Attributes,
-    compress::index::MAX_BLOCK_BITS,
-    equal::Equal,
-    layout::Layout,
-    shape::{Shape, Time},
+    attributes::Attributes, compress::index::MAX_BLOCK_BITS, equal::Equal, layout::Layout,
+    shape::Shape,
 };
 pub use self::{
     compress::{
@@ -81,7 +79,7 @@ struct Format {
     block: BlockSize,
     compression: Option<Compression>,
     /// The time of all inodes without an own one.
-    time: Time,
+    time: Timestamp,
 }
 
 /// Plans the image of a tree.
@@ -125,20 +123,18 @@ pub fn plan(
     })
 }
 
+impl Format {
+    /// The most bytes of compressed data that are stored together; 0 if nothing is compressed.
+    fn cluster_len(self) -> u64 {
+        let cluster = self.compression.map(|compression| compression.cluster);
+        cluster.map_or(0, |cluster| cluster.bytes(self.block))
+    }
+}
+
 impl Plan {
     /// Size of the image in bytes: a multiple of its block size. If it is compressed, that is the most that it may be.
     pub fn image_size(&self) -> u64 {
         self.layout.blocks * self.format.block.bytes()
-    }
-
-    /// Summary of the image's contents.
-    pub fn summary(&self) -> &Summary {
-        self.tree.summary()
-    }
-
-    /// Number of files whose content another file has, too, so that it is stored once.
-    pub fn shared_files(&self) -> usize {
-        self.equal.len()
     }
 
     /// The tree.
@@ -158,8 +154,8 @@ impl Plan {
 
     /// Writes the image from the beginning of `out` on. Does not flush `out` to storage.
     ///
-    /// Contents are compressed in up to `threads` threads, but in no more than have room in 40 MiB of memory. Their number
-    /// does not change the image. `progress` is told the bytes of the image, or those that it would have
+    /// Contents are read and compressed in up to `threads` threads, but in no more than have room in 40 MiB of memory. Their
+    /// number does not change the image. `progress` is told the bytes of the image, or those that it would have
     /// uncompressed.
     ///
     /// # Errors

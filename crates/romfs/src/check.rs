@@ -33,7 +33,7 @@ impl<S: ReadAt> Romfs<S> {
         };
         self.walk_listed(list, |_, _| Ok::<_, Error>(()))?;
 
-        let indexed = index.directory_count();
+        let indexed = index.directory_count;
         if to_usize(indexed) != reached {
             let at = index_offset(self.size());
             return Err(Defect::IndexUnreached { indexed, reached }.at(at).into());

@@ -40,7 +40,7 @@ impl<S: ReadAt> Romfs<S> {
     fn open_by_index(source: S) -> Option<Self> {
         let index = Index::find_last(&source).ok()??;
         let superblock = Superblock {
-            size: index.image_size(),
+            size: index.image_size,
             volume_name: Box::default(),
             root: index.root(&source).ok()?,
         };

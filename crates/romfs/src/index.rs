@@ -27,10 +27,10 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Index {
     /// The number of accessible bytes of the image, which contain headers and data.
-    image_size: u32,
+    pub(crate) image_size: u32,
     /// Offset of the index in the image.
     at: u64,
-    directory_count: u32,
+    pub(crate) directory_count: u32,
     entry_count: u32,
     name_bytes: u32,
     /// By their headers; `None` if they are not in this order, which is found out once.
@@ -103,11 +103,6 @@ impl Index {
         Ok(Some(index))
     }
 
-    /// The number of accessible bytes of its image.
-    pub(crate) fn image_size(&self) -> u32 {
-        self.image_size
-    }
-
     /// The root directory, whose header comes first.
     pub(crate) fn root(&self, source: &impl ReadAt) -> Result<NodeId, Error> {
         let first = self.directories(source)?.first();
@@ -118,11 +113,6 @@ impl Index {
     /// Whether its table of directories can be used.
     pub(crate) fn is_usable(&self, source: &impl ReadAt) -> bool {
         self.directories(source).is_ok()
-    }
-
-    /// The number of directories in the index.
-    pub(crate) fn directory_count(&self) -> u32 {
-        self.directory_count
     }
 
     /// The offset in the image of the directory records.

@@ -13,7 +13,7 @@ mod tree;
 
 use std::{io::Write, sync::Arc};
 
-use verimount_scan::{Entry, EntryId, Losses, Observer, SourceTree, Summary};
+use verimount_scan::{Entry, EntryId, Losses, Observer, SourceTree};
 use verimount_source::Progress;
 
 pub use self::error::{BuildError, Unstorable};
@@ -83,11 +83,6 @@ impl Plan {
     /// Has `observer` shown all contents that are stored, each once, while they are written.
     pub fn observe(&mut self, observer: Arc<dyn Observer>) {
         self.tree.source.observe(observer);
-    }
-
-    /// Summary of the image's contents.
-    pub fn summary(&self) -> &Summary {
-        self.tree.source.summary()
     }
 
     /// The attributes of the tree that the image will not store.

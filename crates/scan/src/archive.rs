@@ -15,9 +15,8 @@ use std::{
 
 use verimount_source::{FileSource, ReadAt, ReadError, Window};
 use verimount_tar::{Content, Error as TarError, Kind, Member, Reader};
-use verimount_tree::{Permissions, Timestamp};
 
-use self::placing::{Part, Placing};
+use self::placing::{Part, Placing, implied_attributes};
 pub(crate) use self::{
     content::{ArchiveFile, StoredContent},
     path::MAX_NAME,
@@ -51,9 +50,9 @@ pub fn scan_layers(
 ) -> Result<SourceTree, Error> {
     let mut scan = ArchiveScan::new(file, path, options)?;
     for (number, layer) in (0..).zip(layers) {
-        let part = Part::Layer {
-            number,
+        let part = Part {
             at: layer.start,
+            layer: Some(number),
         };
         scan.placing.begin(part);
         scan.place_members(layer)?;
@@ -87,10 +86,9 @@ pub fn scan_store(
     for layer in layers {
         let at = layer.archive.start;
         let below = format!("{}/diff", layer.name);
-        scan.placing.begin_below(Part::Alone { at }, &below)?;
+        scan.placing.begin_below(Part::alone(at), &below)?;
         scan.place_members(&layer.archive)?;
-        scan.placing
-            .begin_below(Part::Alone { at: 0 }, &layer.name)?;
+        scan.placing.begin_below(Part::alone(0), &layer.name)?;
         for (name, place) in &layer.files {
             scan.placing.place(plain_file(name, place))?;
         }
@@ -107,11 +105,7 @@ fn plain_file(name: &str, place: &Range<u64>) -> Member {
             at: place.start,
             stored: None,
         }),
-        permissions: Permissions::new(0o644),
-        uid: 0,
-        gid: 0,
-        mtime: Timestamp::EPOCH,
-        attributes: Vec::new(),
+        attributes: implied_attributes(0o644),
     }
 }
 
@@ -131,7 +125,7 @@ impl<'o> ArchiveScan<'o> {
     pub fn read(archive: File, path: &Path, options: &'o Options) -> Result<Self, Error> {
         let mut scan = Self::new(archive, path, options)?;
         let whole = 0..scan.source.size();
-        scan.placing.begin(Part::Alone { at: 0 });
+        scan.placing.begin(Part::alone(0));
         scan.place_members(&whole)?;
         Ok(scan)
     }

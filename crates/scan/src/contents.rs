@@ -3,6 +3,7 @@
 use std::{fmt, fs::File, io, os::unix::fs::FileExt};
 
 use rustix::fs::OFlags;
+use verimount_source::ReadAt;
 
 use crate::{
     Entry, EntryId, Error, Identity, InodeId, InodeKind, SourceTree,
@@ -87,7 +88,7 @@ impl<'t> Contents<'t> {
             (Opener::Archive(archive), Place::Archive { at, .. }) => {
                 Bytes::Archive(archive.content(*at, data))
             }
-            (Opener::Directory(_), Place::Added(_)) => Bytes::Added(self.tree.added()),
+            (Opener::Directory(_), Place::Added(content)) => Bytes::Added(content),
             _ => unreachable!("all files of a tree are in the same place"),
         };
         let content = Content { entry, bytes };
@@ -106,7 +107,8 @@ impl Content<'_> {
         let read = match &self.bytes {
             Bytes::File { file, .. } => file.read_exact_at(buffer, offset),
             Bytes::Archive(content) => content.read_exact_at(buffer, offset),
-            Bytes::Added(bytes) => read_in_memory(bytes, buffer, offset),
+            Bytes::Added(bytes) => ReadAt::read_exact_at(*bytes, buffer, offset)
+                .map_err(|_| io::ErrorKind::UnexpectedEof.into()),
         };
         read.map_err(|error| Error::unreadable(self.entry.path(), error))?;
         if let Some(observer) = self.entry.tree().observer() {
@@ -142,16 +144,5 @@ impl Content<'_> {
             Ok(false) => Err(Error::Changed { path: path() }),
             Err(error) => Err(Error::unreadable(path(), error)),
         }
-    }
-}
-
-fn read_in_memory(bytes: &[u8], buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    let from = usize::try_from(offset).ok().and_then(|at| bytes.get(at..));
-    match from.and_then(|from| from.get(..buffer.len())) {
-        Some(found) => {
-            buffer.copy_from_slice(found);
-            Ok(())
-        }
-        None => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }

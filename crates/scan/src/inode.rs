@@ -3,6 +3,7 @@ use std::{
     io,
     ops::Range,
     os::unix::fs::{FileTypeExt, MetadataExt},
+    sync::Arc,
 };
 
 use rustix::fs::{major, minor};
@@ -70,8 +71,8 @@ pub struct FileData {
 pub(crate) enum Place {
     /// In this file, at its path in the tree.
     File(Identity),
-    /// In memory, of this length in bytes: it was added to the tree.
-    Added(u64),
+    /// In memory: it was added to the tree.
+    Added(Arc<[u8]>),
     /// In an archive, from this byte on; the ranges that have storage back to back.
     Archive {
         /// Where it begins.
@@ -117,7 +118,8 @@ impl FileData {
     pub fn size(&self) -> u64 {
         match &self.place {
             Place::File(identity) => identity.size,
-            Place::Added(size) | Place::Archive { size, .. } => *size,
+            Place::Added(content) => content.len() as u64,
+            Place::Archive { size, .. } => *size,
         }
     }
 

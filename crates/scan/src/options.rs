@@ -4,13 +4,13 @@ use thiserror::Error;
 use verimount_names::named;
 use verimount_tree::Timestamp;
 
-use crate::Exclude;
+use crate::Patterns;
 
 /// What of a tree is taken, and what is changed in it. By default, all of it as it is.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What is left out.
-    pub exclude: Exclude,
+    /// What is left out, directories with everything in them; the root never is.
+    pub exclude: Patterns,
     /// The modification times.
     pub times: Times,
     /// Owner and group of everything, in the place of those in the tree.

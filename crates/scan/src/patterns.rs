@@ -1,12 +1,14 @@
-use std::path::Path;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use thiserror::Error;
 
+use crate::Entry;
+
 /// Patterns of paths below the root of a tree.
 ///
 /// A pattern must match the whole path, as in a bridge's policy: `*` and `?` match within a name, `**` matches any number
-/// of directories: `var/cache/*`, `**/*.pyc`.
+/// of directories: `var/cache/*`, `**/*.pyc`. The default are none.
 #[derive(Debug, Clone, Default)]
 pub struct Patterns(GlobSet);
 
@@ -34,6 +36,12 @@ impl Patterns {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether any of them matches a name in a directory of a tree.
+    pub(crate) fn match_name(&self, directory: Entry<'_>, name: &[u8]) -> bool {
+        let path = || directory.path_inside().join(OsStr::from_bytes(name));
+        !self.is_empty() && self.matches(&path())
     }
 
     /// Whether any of them matches a path below the root.

@@ -175,7 +175,7 @@ impl Scan<'_> {
     /// Whether a name in the directory of an entry is left out.
     fn is_excluded(&mut self, directory: EntryId, name: &[u8]) -> bool {
         let directory = self.tree.entry(directory);
-        if self.options.exclude.matches_name(directory, name) {
+        if self.options.exclude.match_name(directory, name) {
             return true;
         }
         if self.options.ignored.is_empty() {
@@ -220,7 +220,7 @@ impl Scan<'_> {
             return Err(self.too_large(parent, Limit::Entries));
         }
         let kind = InodeKind::File(FileData {
-            place: Place::Added(added.content.len() as u64),
+            place: Place::Added(added.content.clone()),
             stored: None,
         });
         let root = Owner { uid: 0, gid: 0 };
@@ -236,7 +236,6 @@ impl Scan<'_> {
             first_name: self.tree.next_entry(),
         };
         let inode = self.tree.push_inode(inode);
-        self.tree.set_added(added.content.clone());
         self.tree.push_entry(name, parent, inode);
         Ok(())
     }

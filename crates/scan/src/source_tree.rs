@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Inode, InodeId, InodeKind, Observer, Summary, XattrStore, archive::ArchiveFile};
+use crate::{Inode, InodeId, InodeKind, Observer, XattrStore, archive::ArchiveFile};
 
 /// The most entries of a tree: their numbers have 32 bits.
 pub(crate) const MAX_ENTRIES: usize = u32::MAX as usize - 1;
@@ -30,12 +30,9 @@ pub struct SourceTree {
     names: Vec<u8>,
     inodes: Vec<Inode>,
     xattrs: XattrStore,
-    summary: Summary,
     /// The targets of the symbolic links that were followed.
     followed: HashMap<EntryId, Box<[u8]>>,
     left_out: Vec<PathBuf>,
-    /// The content of the file that was added.
-    added: Option<Arc<[u8]>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -90,10 +87,8 @@ impl SourceTree {
             names: Vec::new(),
             inodes: Vec::new(),
             xattrs: XattrStore::default(),
-            summary: Summary::default(),
             followed: HashMap::new(),
             left_out: Vec::new(),
-            added: None,
             observer: None,
         }
     }
@@ -139,11 +134,6 @@ impl SourceTree {
         &self.xattrs
     }
 
-    /// How much of what there is.
-    pub fn summary(&self) -> &Summary {
-        &self.summary
-    }
-
     /// The paths below the root that were left out because of [`Options::ignored`](crate::Options::ignored).
     pub fn left_out(&self) -> &[PathBuf] {
         &self.left_out
@@ -160,15 +150,6 @@ impl SourceTree {
 
     pub(crate) fn leave_out(&mut self, path: PathBuf) {
         self.left_out.push(path);
-    }
-
-    /// The content of the file that was added.
-    pub(crate) fn added(&self) -> &[u8] {
-        self.added.as_deref().unwrap_or_default()
-    }
-
-    pub(crate) fn set_added(&mut self, content: Arc<[u8]>) {
-        self.added = Some(content);
     }
 
     /// Notes that an entry is what a symbolic link with this target leads to.
@@ -194,14 +175,13 @@ impl SourceTree {
     pub(crate) fn push_inode(&mut self, inode: Inode) -> InodeId {
         // There are no more inodes than entries.
         let id = InodeId(self.inodes.len() as u32);
-        self.summary.count(&inode);
         self.inodes.push(inode);
         id
     }
 
     /// Adds an entry, for now without anything below it.
     pub(crate) fn push_entry(&mut self, name: &[u8], parent: EntryId, inode: InodeId) -> EntryId {
-        self.count_name(inode);
+        self.inodes[inode.index()].names += 1;
         self.push_record(name, parent, inode)
     }
 
@@ -223,23 +203,13 @@ impl SourceTree {
         self.inodes = inodes;
         for inode in &mut self.inodes {
             inode.names = 0;
-            self.summary.count(inode);
         }
-        for number in 0..self.next_entry().0 {
-            let inode = self.entries[number as usize].inode;
-            if self.inodes[inode.index()].names == 0 {
-                self.inodes[inode.index()].first_name = EntryId(number);
+        for (number, entry) in (0..).zip(&self.entries) {
+            let inode = &mut self.inodes[entry.inode.index()];
+            if inode.names == 0 {
+                inode.first_name = EntryId(number);
             }
-            self.count_name(inode);
-        }
-    }
-
-    /// Counts a name of an inode.
-    fn count_name(&mut self, inode: InodeId) {
-        let inode = &mut self.inodes[inode.index()];
-        inode.names += 1;
-        if inode.names > 1 {
-            self.summary.count_hard_link();
+            inode.names += 1;
         }
     }
 

@@ -1,18 +1,10 @@
 //! Extended attributes, each stored once.
 
 use indexmap::IndexSet;
+use verimount_tar::Xattr;
 
 /// The most bytes of different extended attributes and sets of them in a tree.
 pub(crate) const MAX_BYTES: usize = 1 << 30;
-
-/// An extended attribute.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Xattr {
-    /// Its name with its namespace, such as `user.comment`.
-    pub name: Box<[u8]>,
-    /// Its value.
-    pub value: Box<[u8]>,
-}
 
 /// The number of an attribute in its tree: equal attributes have the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

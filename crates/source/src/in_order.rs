@@ -9,16 +9,6 @@ use crate::Scratch;
 /// How many results of each thread may wait to be consumed: enough that no thread idles.
 const WAITING: usize = 8;
 
-/// The threads of [`in_order_with`].
-#[derive(Debug, Clone, Copy)]
-pub struct Threads {
-    /// The most threads.
-    pub count: NonZeroUsize,
-    /// How many results of each may wait to be consumed. More of them let a thread go on while others are slow, and take
-    /// more memory.
-    pub waiting: usize,
-}
-
 /// Works on the items `0..count` in up to `threads` threads, and consumes the results, which are small, in order, in
 /// the calling thread. Ends early when `consume` fails.
 ///
@@ -35,17 +25,14 @@ pub fn in_order<T: Send, E>(
     work: impl Fn(u64, &mut Scratch) -> T + Sync,
     consume: impl FnMut(u64, T) -> Result<(), E>,
 ) -> Result<(), E> {
-    let threads = Threads {
-        count: threads,
-        waiting: WAITING,
-    };
-    in_order_with(count, threads, Scratch::default, work, consume)
+    in_order_with(count, threads, WAITING, Scratch::default, work, consume)
 }
 
 /// Works on the items `0..count` in several threads, and consumes the results in order, in
 /// the calling thread. Ends early when `consume` fails.
 ///
-/// Each thread has its own `state`, such as buffers. The number of threads bounds the memory. If the system
+/// Each thread has its own `state`, such as buffers, and up to `waiting` results of each wait to be consumed. More of them let a
+/// thread go on while others are slow. Both numbers bound the memory. If the system
 /// starts fewer threads, the calling thread does their share of the work.
 ///
 /// # Errors
@@ -55,10 +42,8 @@ pub fn in_order<T: Send, E>(
 /// If `state` or `work` does.
 pub fn in_order_with<S, T: Send, E>(
     count: u64,
-    Threads {
-        count: threads,
-        waiting,
-    }: Threads,
+    threads: NonZeroUsize,
+    waiting: usize,
     state: impl Fn() -> S + Sync,
     work: impl Fn(u64, &mut S) -> T + Sync,
     mut consume: impl FnMut(u64, T) -> Result<(), E>,

@@ -79,7 +79,7 @@ pub use file_storage::FileStorage;
 pub use given::{Given, Giver};
 pub use granule::{GRANULE, granules};
 pub use growing_file::GrowingFile;
-pub use in_order::{Threads, in_order, in_order_with};
+pub use in_order::{in_order, in_order_with};
 pub use kept::{Kept, keep};
 pub use memory::MemoryStorage;
 pub use mendable_file::MendableFile;

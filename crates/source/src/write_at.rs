@@ -58,30 +58,24 @@ pub(crate) fn check_write(offset: u64, len: u64, size: u64) -> Result<(), WriteE
     }
 }
 
-macro_rules! forward_write_at {
-    ($($pointer:ty),*) => {$(
-        impl<S: WriteAt + ?Sized> WriteAt for $pointer {
-            fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
-                (**self).write_all_at(bytes, offset)
-            }
+impl<S: WriteAt + ?Sized> WriteAt for Arc<S> {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
+        (**self).write_all_at(bytes, offset)
+    }
 
-            fn write_durable_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
-                (**self).write_durable_at(bytes, offset)
-            }
+    fn write_durable_at(&self, bytes: &[u8], offset: u64) -> Result<(), WriteError> {
+        (**self).write_durable_at(bytes, offset)
+    }
 
-            fn zero(&self, offset: u64, len: u64) -> Result<(), WriteError> {
-                (**self).zero(offset, len)
-            }
+    fn zero(&self, offset: u64, len: u64) -> Result<(), WriteError> {
+        (**self).zero(offset, len)
+    }
 
-            fn flush(&self) -> Result<(), WriteError> {
-                (**self).flush()
-            }
+    fn flush(&self) -> Result<(), WriteError> {
+        (**self).flush()
+    }
 
-            fn begin_flush(&self) -> Result<(), WriteError> {
-                (**self).begin_flush()
-            }
-        }
-    )*};
+    fn begin_flush(&self) -> Result<(), WriteError> {
+        (**self).begin_flush()
+    }
 }
-
-forward_write_at!(&S, Arc<S>, Box<S>);

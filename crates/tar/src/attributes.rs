@@ -6,7 +6,7 @@ use ct_codecs::{Base64NoPadding, Decoder};
 
 use verimount_tree::{ACCESS_LIST, AccessList, DEFAULT_ACCESS_LIST, Permissions};
 
-use crate::{Attribute, Kind, acl, error::Defect, extension::Effect};
+use crate::{Kind, Xattr, acl, error::Defect, extension::Effect};
 
 /// The longest name in bytes.
 const MAX_NAME: usize = 255;
@@ -53,7 +53,7 @@ impl AttributeRecords {
         self,
         kind: &Kind,
         permissions: Permissions,
-    ) -> Result<(Permissions, Vec<Attribute>), Defect> {
+    ) -> Result<(Permissions, Vec<Xattr>), Defect> {
         let mut all = self.plain;
         for (name, value) in self.encoded {
             if let Entry::Vacant(entry) = all.entry(unescape(&name)?) {
@@ -96,11 +96,11 @@ fn list(attribute: Option<Vec<u8>>, text: &[u8]) -> Result<Option<AccessList>, D
     }
 }
 
-fn attribute((name, value): (Vec<u8>, Vec<u8>)) -> Result<Attribute, Defect> {
+fn attribute((name, value): (Vec<u8>, Vec<u8>)) -> Result<Xattr, Defect> {
     if name.contains(&0) || !(1..=MAX_NAME).contains(&name.len()) {
         return Err(Defect::AttributeName);
     }
-    Ok(Attribute {
+    Ok(Xattr {
         name: name.into(),
         value: value.into(),
     })

@@ -125,21 +125,11 @@ impl From<InvalidAccessList> for Defect {
 }
 
 /// Why something failed, without the place.
+#[derive(Debug, Error)]
+#[error(transparent)]
 pub(crate) enum Failure {
-    Read(ReadError),
-    Defect(Defect),
-}
-
-impl From<ReadError> for Failure {
-    fn from(error: ReadError) -> Self {
-        Self::Read(error)
-    }
-}
-
-impl From<Defect> for Failure {
-    fn from(defect: Defect) -> Self {
-        Self::Defect(defect)
-    }
+    Read(#[from] ReadError),
+    Defect(#[from] Defect),
 }
 
 impl Failure {

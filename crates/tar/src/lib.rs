@@ -36,5 +36,5 @@ mod sparse;
 
 pub use compression::Compression;
 pub use error::{Defect, Error};
-pub use member::{Attribute, Content, Kind, Member};
+pub use member::{Attributes, Content, Kind, Member, Xattr};
 pub use reader::{Reader, check_beginning};

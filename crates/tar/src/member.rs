@@ -9,6 +9,13 @@ pub struct Member {
     pub name: Vec<u8>,
     /// Its type, and what only this type has.
     pub kind: Kind,
+    /// What all types have.
+    pub attributes: Attributes,
+}
+
+/// What members of all types have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attributes {
     /// Its permissions, with set-id and sticky bits: those of its access control list, if it has one.
     pub permissions: Permissions,
     /// Owner.
@@ -18,7 +25,7 @@ pub struct Member {
     /// Last change of content.
     pub mtime: Timestamp,
     /// Its extended attributes, by the bytes of their names, which differ.
-    pub attributes: Vec<Attribute>,
+    pub extended: Vec<Xattr>,
 }
 
 /// The type of a member, and what only this type has.
@@ -53,8 +60,8 @@ pub struct Content {
 }
 
 /// An extended attribute.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attribute {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Xattr {
     /// Its name with its namespace, of 1 to 255 bytes without NUL.
     pub name: Box<[u8]>,
     /// Its value.

@@ -15,18 +15,17 @@ pub(crate) fn unsigned_field(bytes: &[u8]) -> Option<u64> {
 }
 
 fn octal(bytes: &[u8]) -> Option<i64> {
-    let is_blank = |byte: &u8| matches!(byte, b' ' | 0);
-    let start = bytes.iter().take_while(|byte| **byte == b' ').count();
-    let digits = bytes.get(start..)?;
-    let end = digits.iter().position(is_blank).unwrap_or(digits.len());
-    let (digits, blanks) = digits.split_at_checked(end)?;
-    let number = digits.iter().try_fold(0_i64, |number, digit| match digit {
-        b'0'..=b'7' => number
-            .checked_mul(8)?
-            .checked_add(i64::from(digit.checked_sub(b'0')?)),
-        _ => None,
-    });
-    number.filter(|_| blanks.iter().all(is_blank))
+    let text = str::from_utf8(bytes).ok()?.trim_start_matches(' ');
+    let end = text.find([' ', '\0']).unwrap_or(text.len());
+    let (digits, blanks) = text.split_at_checked(end)?;
+    let is_number = digits.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    if !is_number || !blanks.trim_matches([' ', '\0']).is_empty() {
+        return None;
+    }
+    match digits {
+        "" => Some(0),
+        digits => i64::from_str_radix(digits, 8).ok(),
+    }
 }
 
 fn binary(first: u8, rest: &[u8]) -> Option<i64> {
@@ -40,15 +39,9 @@ fn binary(first: u8, rest: &[u8]) -> Option<i64> {
 
 /// A number in decimal digits, and nothing else.
 pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |number, digit| match digit {
-        b'0'..=b'9' => number
-            .checked_mul(10)?
-            .checked_add(u64::from(digit.checked_sub(b'0')?)),
-        _ => None,
-    })
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let digits = str::from_utf8(digits).ok().filter(|_| is_number);
+    digits?.parse().ok()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use verimount_source::ReadAt;
 use verimount_tree::{DeviceNumber, Permissions, Timestamp};
 
 use crate::{
-    Compression, Content, Defect, Error, Kind, Member, doubts,
+    Attributes, Compression, Content, Defect, Error, Kind, Member, doubts,
     error::Failure,
     extension::{self, Extension, Sparse},
     header::Header,
@@ -179,15 +179,17 @@ impl<S: ReadAt> Reader<S> {
         };
         let kind = self.kind(name, link, header, extension)?;
         let permissions = Permissions::new(header.mode()?);
-        let (permissions, attributes) = records.finish(&kind, permissions)?;
+        let (permissions, extended) = records.finish(&kind, permissions)?;
         Ok(Member {
             name: name.into(),
-            permissions,
             kind,
-            uid,
-            gid,
-            mtime,
-            attributes,
+            attributes: Attributes {
+                permissions,
+                uid,
+                gid,
+                mtime,
+                extended,
+            },
         })
     }
 

@@ -62,8 +62,10 @@ fn members_have_all_that_their_headers_say() {
     ];
     assert_eq!(names(&members), expected);
     let file = &members[1];
-    assert_eq!((file.permissions.bits(), file.uid, file.gid), (0o644, 1, 2));
-    assert_eq!(Some(file.mtime), Timestamp::new(3, 0));
+    let of_file = &file.attributes;
+    let owner = (of_file.uid, of_file.gid);
+    assert_eq!((of_file.permissions.bits(), owner), (0o644, (1, 2)));
+    assert_eq!(Some(of_file.mtime), Timestamp::new(3, 0));
     let Kind::File(content) = &file.kind else {
         panic!("{file:?}");
     };
@@ -71,7 +73,7 @@ fn members_have_all_that_their_headers_say() {
     assert_eq!(&archive[content.at as usize..][..7], b"content");
     assert_eq!(members[2].kind, Kind::HardLink(b"dir/file".into()));
     assert_eq!(members[3].kind, Kind::Symlink(b"dir/file".into()));
-    assert_eq!(members[3].permissions.bits(), 0o777);
+    assert_eq!(members[3].attributes.permissions.bits(), 0o777);
     assert_eq!(members[4].kind, Kind::Fifo);
     assert!(matches!(members[5].kind, Kind::CharDevice(device) if device.encoded() == 0x103));
     assert!(matches!(members[6].kind, Kind::BlockDevice(_)));
@@ -93,8 +95,12 @@ fn what_is_in_front_counts_more_than_the_header() {
     let members = read(archive).unwrap();
     assert_eq!(names(&members), [&"n".repeat(300), "other", "last"]);
     assert_eq!(members[0].kind, Kind::Symlink(b"target".into()));
-    assert_eq!((members[1].uid, members[2].uid), (70_000, 1));
-    let times: Vec<_> = members.iter().map(|member| Some(member.mtime)).collect();
+    assert_eq!(
+        (members[1].attributes.uid, members[2].attributes.uid),
+        (70_000, 1)
+    );
+    let times = members.iter().map(|member| Some(member.attributes.mtime));
+    let times: Vec<_> = times.collect();
     let expected = [
         Timestamp::new(3, 0),
         Timestamp::new(-1, 500_000_000),

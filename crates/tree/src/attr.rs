@@ -109,6 +109,11 @@ impl DeviceNumber {
         Self(makedev(major & 0xfff, minor & 0xf_ffff) as u32)
     }
 
+    /// The device with this [encoded](Self::encoded) number.
+    pub const fn from_encoded(encoded: u32) -> Self {
+        Self(encoded)
+    }
+
     /// Major number.
     pub fn major(self) -> u32 {
         major(self.0.into())

@@ -11,8 +11,8 @@ pub use verimount_romfs::{
 };
 #[cfg(feature = "build")]
 pub use verimount_scan::{
-    AddedFile, AttributeChoice, Exclude, Links, Loss, Losses, Options as ScanOptions, OutwardLinks,
-    Owner, Times, Whiteouts,
+    AddedFile, AttributeChoice, Links, Loss, Losses, Options as ScanOptions, OutwardLinks, Owner,
+    Patterns as Exclude, Times, Whiteouts,
 };
 pub use verimount_tree::Lost;
 pub use verimount_verity::{

@@ -11,7 +11,7 @@ use verimount_source::{GrowingFile, ReadAt, Window};
 
 use crate::{
     Error,
-    unfinished::{SECTOR, Sealing, Unfinished},
+    unfinished::{SECTOR, SECTOR_SIZE, Sealing, Unfinished},
 };
 
 /// A file to which the parts of a seal are written.
@@ -186,8 +186,6 @@ fn is_no_part_of_it(error: &io::Error) -> bool {
 }
 
 fn mark_at(file_size: u64) -> Result<u64, Error> {
-    u64::try_from(SECTOR)
-        .ok()
-        .and_then(|sector| file_size.checked_sub(sector))
-        .ok_or(Error::TooLarge(file_size))
+    let mark_at = file_size.checked_sub(SECTOR_SIZE);
+    mark_at.ok_or(Error::TooLarge(file_size))
 }

@@ -70,12 +70,15 @@ impl Placement {
     }
 }
 
+/// A descriptor, and the signature that follows it, which is empty if there is none.
+type Head = (Descriptor, Vec<u8>);
+
 /// A sealed file: its data, the Merkle tree over it, and the descriptor, none of them verified yet.
 #[derive(Clone)]
 pub struct Sealed {
     descriptor: Descriptor,
     layout: SealLayout,
-    signature: Option<Vec<u8>>,
+    signature: Vec<u8>,
     data: Arc<dyn Fetch>,
     tree: Arc<dyn Fetch>,
 }
@@ -94,16 +97,8 @@ impl Sealed {
     /// [`Error::Corrupt`] or [`Error::Unsupported`] if it cannot be used, [`Error::Source`].
     pub fn open_appended(file: Arc<dyn Fetch>) -> Result<Self, Error> {
         let (end, size) = seal_end(&file)?;
-        let (descriptor, signature) = read_descriptor(&Unchecked(&*end))?;
-        let placement = check_length(&descriptor, SealLayout::Appended, &signature, size)?;
-        let data = Window::fetched(file.clone(), 0, descriptor.geometry().data_size())?;
-        Ok(Self {
-            tree: tree_window(file, &descriptor, placement)?,
-            data: Arc::new(data),
-            layout: SealLayout::Appended,
-            signature,
-            descriptor,
-        })
+        let head = read_head(&Unchecked(&*end))?;
+        Self::stored(head, SealLayout::Appended, file.clone(), file, size)
     }
 
     /// Opens the seal of `data` in another file, the sidecar.
@@ -112,18 +107,37 @@ impl Sealed {
     /// As [`Self::open_appended`]; [`Error::Corrupt`] also if the sidecar is for data of another
     /// size.
     pub fn open_sidecar(data: Arc<dyn Fetch>, sidecar: Arc<dyn Fetch>) -> Result<Self, Error> {
-        let (descriptor, signature) = read_descriptor(&Unchecked(&*sidecar))?;
-        let size = sidecar.length();
-        let placement = check_length(&descriptor, SealLayout::Sidecar, &signature, size)?;
-        let expected = descriptor.geometry().data_size();
-        if data.length() != expected {
-            let actual = data.length();
-            return Err(Corruption::DataSize { expected, actual }.into());
-        }
+        let (head, size) = (read_head(&Unchecked(&*sidecar))?, sidecar.length());
+        Self::stored(head, SealLayout::Sidecar, data, sidecar, size)
+    }
+
+    /// A seal with this head. Checks that the file that holds it has exactly the length that the descriptor implies, which is
+    /// `size` bytes unless its signature is being replaced, and so has a sidecar's data.
+    fn stored(
+        (descriptor, signature): Head,
+        layout: SealLayout,
+        data: Arc<dyn Fetch>,
+        file: Arc<dyn Fetch>,
+        size: u64,
+    ) -> Result<Self, Error> {
+        let geometry = descriptor.geometry();
+        let placement = Placement::new(geometry, layout, signature.len());
+        let expected = placement.map_or(u64::MAX, |placement| placement.end);
+        let placement = placement.filter(|placement| placement.end == size);
+        let placement = placement.ok_or(Corruption::Length {
+            expected,
+            actual: size,
+        })?;
+        let (expected, actual) = (geometry.data_size(), data.length());
+        let data = match layout {
+            SealLayout::Appended => Arc::new(Window::fetched(data, 0, expected)?),
+            SealLayout::Sidecar if actual == expected => data,
+            SealLayout::Sidecar => return Err(Corruption::DataSize { expected, actual }.into()),
+        };
         Ok(Self {
-            tree: tree_window(sidecar, &descriptor, placement)?,
             data,
-            layout: SealLayout::Sidecar,
+            tree: Arc::new(Window::fetched(file, placement.tree, geometry.tree_size())?),
+            layout,
             signature,
             descriptor,
         })
@@ -139,15 +153,10 @@ impl Sealed {
         data: Arc<dyn Fetch>,
         tree: Arc<dyn Fetch>,
     ) -> Result<Self, Error> {
-        let (descriptor, signature_size) = Descriptor::parse(head)?;
-        let signature = head.get(DESCRIPTOR_SIZE..).unwrap_or_default().to_vec();
-        if usize::try_from(signature_size) != Ok(signature.len()) {
-            let size = u64::try_from(head.len()).unwrap_or(u64::MAX);
-            return Err(Corruption::DescriptorSize(size).into());
-        }
+        let (descriptor, signature) = parse_head(head)?;
         Ok(Self {
             layout: SealLayout::Sidecar,
-            signature: Some(signature).filter(|bytes| !bytes.is_empty()),
+            signature,
             descriptor,
             data,
             tree,
@@ -157,33 +166,18 @@ impl Sealed {
     /// This seal as it is at the end of `file`, which is of the same content: only its size is looked at. `None` if
     /// that is another one.
     pub fn appended_to(&self, file: Arc<dyn Fetch>) -> Option<Self> {
-        let placement = self.placement(SealLayout::Appended)?;
-        let size = self.descriptor.geometry().data_size();
-        let is_right = file.length() == placement.end;
-        let data = Window::fetched(file.clone(), 0, size)
-            .ok()
-            .filter(|_| is_right)?;
-        Some(Self {
-            layout: SealLayout::Appended,
-            data: Arc::new(data),
-            tree: tree_window(file, &self.descriptor, placement).ok()?,
-            ..self.clone()
-        })
+        let size = file.length();
+        Self::stored(self.parts(), SealLayout::Appended, file.clone(), file, size).ok()
     }
 
     /// This seal as it is in a sidecar of `data`: only the sizes are looked at. `None` if they are others.
     pub fn beside(&self, data: Arc<dyn Fetch>, sidecar: Arc<dyn Fetch>) -> Option<Self> {
-        let placement = self.placement(SealLayout::Sidecar)?;
-        let sizes = (self.descriptor.geometry().data_size(), placement.end);
-        if (data.length(), sidecar.length()) != sizes {
-            return None;
-        }
-        Some(Self {
-            layout: SealLayout::Sidecar,
-            tree: tree_window(sidecar, &self.descriptor, placement).ok()?,
-            data,
-            ..self.clone()
-        })
+        let size = sidecar.length();
+        Self::stored(self.parts(), SealLayout::Sidecar, data, sidecar, size).ok()
+    }
+
+    fn parts(&self) -> Head {
+        (self.descriptor.clone(), self.signature.clone())
     }
 
     /// What follows the tree in the file that holds the seal, and its offset there.
@@ -191,13 +185,7 @@ impl Sealed {
     /// # Errors
     /// [`Error::TooLarge`].
     pub fn end(&self) -> Result<(u64, Vec<u8>), Error> {
-        let signature = self.signature.as_deref().unwrap_or_default();
-        end_of_seal(&self.descriptor, self.layout, signature)
-    }
-
-    fn placement(&self, layout: SealLayout) -> Option<Placement> {
-        let signature_size = self.signature.as_ref().map_or(0, Vec::len);
-        Placement::new(self.descriptor.geometry(), layout, signature_size)
+        end_of_seal(&self.descriptor, self.layout, &self.signature)
     }
 
     /// The stored descriptor.
@@ -238,12 +226,9 @@ impl Sealed {
     }
 
     fn head(&self) -> Vec<u8> {
-        let signature = self.signature.as_deref().unwrap_or_default();
-        // It was read from a number of 32 bits.
-        let signature_size = u32::try_from(signature.len()).unwrap_or(u32::MAX);
-        let mut head = self.descriptor.to_bytes(signature_size).to_vec();
-        head.extend(signature);
-        head
+        let signature_size = u32::try_from(self.signature.len()).unwrap_or(u32::MAX);
+        let descriptor = self.descriptor.to_bytes(signature_size);
+        [&descriptor[..], &self.signature].concat()
     }
 
     /// The signature, if the seal has one.
@@ -251,10 +236,11 @@ impl Sealed {
     /// # Errors
     /// [`Corruption::Signature`] if it is not a minisign signature.
     pub fn signature(&self) -> Result<Option<Signature>, Error> {
-        self.signature
-            .as_deref()
-            .map(|bytes| Signature::parse(bytes).ok_or(Corruption::Signature.into()))
-            .transpose()
+        if self.signature.is_empty() {
+            return Ok(None);
+        }
+        let signature = Signature::parse(&self.signature);
+        Ok(Some(signature.ok_or(Corruption::Signature)?))
     }
 
     /// Writes `signature` into the seal, replacing any. `file` is a copy of the file that holds the
@@ -291,8 +277,7 @@ impl Sealed {
             begun.finish(file, content)?;
         }
         let geometry = self.descriptor.geometry();
-        let old_signature = self.signature.as_ref().map_or(0, Vec::len);
-        let old = Placement::new(geometry, self.layout, old_signature);
+        let old = Placement::new(geometry, self.layout, self.signature.len());
         let (at, end) = end_of_seal(&self.descriptor, self.layout, signature.as_bytes())?;
         old.and_then(|old| Signing::new(old.end, at, &end))
             .ok_or(Error::TooLarge(geometry.data_size()))?
@@ -306,8 +291,8 @@ impl Sealed {
 /// # Errors
 /// As [`Sealed::open_appended`].
 pub fn is_signed(seal: &dyn ReadAt) -> Result<bool, Error> {
-    let (_, signature) = read_descriptor(seal)?;
-    Ok(signature.is_some())
+    let (_, signature) = read_head(seal)?;
+    Ok(!signature.is_empty())
 }
 
 /// Computes the tree over `data` and writes the seal to `file`, which nobody reads yet. For
@@ -416,14 +401,14 @@ fn seal_end(file: &Arc<dyn Fetch>) -> Result<(Arc<dyn Fetch>, u64), Error> {
     match (signing.new_end(&Unchecked(&**file))?, signing.new_size()) {
         (Some(end), Some(size)) => Ok((Arc::new(end), size)),
         _ => {
-            let old = Window::fetched(file.clone(), 0, signing.old_size())?;
-            Ok((Arc::new(old), signing.old_size()))
+            let old = Window::fetched(file.clone(), 0, signing.old_size)?;
+            Ok((Arc::new(old), signing.old_size))
         }
     }
 }
 
-/// The descriptor at the end of `seal`, and its signature.
-fn read_descriptor(seal: &dyn ReadAt) -> Result<(Descriptor, Option<Vec<u8>>), Error> {
+/// The head at the end of `seal`.
+fn read_head(seal: &dyn ReadAt) -> Result<Head, Error> {
     let end = seal.size();
     let trailer_at = match end.checked_sub(TRAILER_SIZE) {
         Some(at) if end.is_multiple_of(SEAL_BLOCK) => at,
@@ -432,10 +417,9 @@ fn read_descriptor(seal: &dyn ReadAt) -> Result<(Descriptor, Option<Vec<u8>>), E
     let mut trailer = [0; 4];
     seal.read_exact_at(&mut trailer, trailer_at)?;
     let size = usize::try_from(u32::from_le_bytes(trailer)).map_err(|_| Error::NotSealed)?;
-    let signature_size = match size.checked_sub(DESCRIPTOR_SIZE) {
-        Some(signature_size @ 0..=MAX_SIGNATURE_SIZE) => signature_size,
-        _ => return Err(Error::NotSealed),
-    };
+    if !(DESCRIPTOR_SIZE..=DESCRIPTOR_SIZE + MAX_SIGNATURE_SIZE).contains(&size) {
+        return Err(Error::NotSealed);
+    }
     let start = u64::try_from(size)
         .ok()
         .and_then(|size| trailer_at.checked_sub(size))
@@ -444,40 +428,15 @@ fn read_descriptor(seal: &dyn ReadAt) -> Result<(Descriptor, Option<Vec<u8>>), E
 
     let mut bytes = vec![0; size];
     seal.read_exact_at(&mut bytes, start)?;
-    let (descriptor, stated) = Descriptor::parse(&bytes)?;
-    if usize::try_from(stated) != Ok(signature_size) {
-        let size = u64::try_from(size).unwrap_or(u64::MAX);
+    parse_head(&bytes)
+}
+
+fn parse_head(bytes: &[u8]) -> Result<Head, Error> {
+    let (descriptor, signature_size) = Descriptor::parse(bytes)?;
+    let signature = bytes.get(DESCRIPTOR_SIZE..).unwrap_or_default();
+    if usize::try_from(signature_size) != Ok(signature.len()) {
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         return Err(Corruption::DescriptorSize(size).into());
     }
-    let signature = bytes.split_off(DESCRIPTOR_SIZE);
-    Ok((
-        descriptor,
-        Some(signature).filter(|bytes| !bytes.is_empty()),
-    ))
-}
-
-/// Checks that the file that holds the seal has exactly the length that the descriptor implies.
-fn check_length(
-    descriptor: &Descriptor,
-    layout: SealLayout,
-    signature: &Option<Vec<u8>>,
-    actual: u64,
-) -> Result<Placement, Error> {
-    let signature_size = signature.as_ref().map_or(0, Vec::len);
-    match Placement::new(descriptor.geometry(), layout, signature_size) {
-        Some(placement) if placement.end == actual => Ok(placement),
-        placement => {
-            let expected = placement.map_or(u64::MAX, |placement| placement.end);
-            Err(Corruption::Length { expected, actual }.into())
-        }
-    }
-}
-
-fn tree_window(
-    file: Arc<dyn Fetch>,
-    descriptor: &Descriptor,
-    placement: Placement,
-) -> Result<Arc<dyn Fetch>, Error> {
-    let size = descriptor.geometry().tree_size();
-    Ok(Arc::new(Window::fetched(file, placement.tree, size)?))
+    Ok((descriptor, signature.to_vec()))
 }

@@ -10,7 +10,7 @@ use std::io;
 use sha2::{Digest as _, Sha256};
 use verimount_source::{GrowingFile, ReadAt};
 use zerocopy::{
-    FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U32, U64},
 };
 
@@ -18,6 +18,7 @@ use crate::{Corruption, DESCRIPTOR_SIZE, Error, MAX_SIGNATURE_SIZE, SEAL_BLOCK};
 
 /// The unit that storage writes atomically, in bytes. Writing one begins and completes a change.
 pub(crate) const SECTOR: usize = 512;
+pub(crate) const SECTOR_SIZE: u64 = 512;
 
 const _: () = assert!(size_of::<RawMark>() == SECTOR);
 
@@ -77,7 +78,7 @@ pub(crate) struct Sealing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Signing {
     /// The length of the file before.
-    old_size: u64,
+    pub(crate) old_size: u64,
     /// Destination of the new end.
     end_at: u64,
     end_size: u64,
@@ -91,7 +92,7 @@ impl Unfinished {
     /// [`Error::Source`]; [`Error::Corrupt`] for an inconsistent mark.
     pub(crate) fn read(file: &dyn ReadAt) -> Result<Option<Self>, Error> {
         let mut bytes = [0; SECTOR];
-        let Some(at) = file.size().checked_sub(sector_size()) else {
+        let Some(at) = file.size().checked_sub(SECTOR_SIZE) else {
             return Ok(None);
         };
         file.read_exact_at(&mut bytes, at)?;
@@ -123,7 +124,7 @@ impl Sealing {
             data_size: raw.kept.get(),
             file_size: raw.file_size.get(),
         };
-        let before_mark = found.file_size.checked_sub(sector_size())?;
+        let before_mark = found.file_size.checked_sub(SECTOR_SIZE)?;
         (found.data_size <= before_mark).then_some(found)
     }
 }
@@ -171,7 +172,7 @@ impl Signing {
     fn marked_size(&self) -> Option<u64> {
         self.waiting_at()?
             .checked_add(self.end_size)?
-            .checked_add(sector_size())
+            .checked_add(SECTOR_SIZE)
     }
 
     /// The file's length with the new end.
@@ -199,7 +200,7 @@ impl Signing {
             end_hash: self.end_hash,
             ..RawMark::new(SIGNING, file_size, self.old_size)
         };
-        let mark_at = file_size.checked_sub(sector_size()).ok_or_else(too_large)?;
+        let mark_at = file_size.checked_sub(SECTOR_SIZE).ok_or_else(too_large)?;
         let waiting_at = self.waiting_at().ok_or_else(too_large)?;
         file.write_all_at(&mark.into_bytes(), mark_at)?;
         file.sync_all()?;
@@ -234,11 +235,6 @@ impl Signing {
         let is_there = Sha256::digest(&end).as_slice() == self.end_hash;
         Ok(is_there.then_some(end))
     }
-
-    /// The length of the file before.
-    pub(crate) fn old_size(&self) -> u64 {
-        self.old_size
-    }
 }
 
 impl RawMark {
@@ -246,14 +242,9 @@ impl RawMark {
         Self {
             magic: MAGIC,
             kind: U32::new(kind),
-            reserved: [0; 4],
             file_size: U64::new(file_size),
             kept: U64::new(kept),
-            end_at: U64::ZERO,
-            end_size: U64::ZERO,
-            end_hash: [0; 32],
-            checksum: [0; 32],
-            zeros: [0; 392],
+            ..Self::new_zeroed()
         }
     }
 
@@ -270,8 +261,4 @@ impl RawMark {
         };
         Sha256::digest(unchecked.as_bytes()).into()
     }
-}
-
-fn sector_size() -> u64 {
-    u64::try_from(SECTOR).unwrap_or(u64::MAX)
 }

@@ -62,10 +62,6 @@ impl FarLocation {
         Err(LocationError(refused.to_owned()))
     }
 
-    pub(crate) fn names_content(&self) -> bool {
-        match *self {}
-    }
-
     pub(crate) fn named_digest(&self) -> Option<String> {
         match *self {}
     }

@@ -38,10 +38,6 @@ impl FarLocation {
         }
     }
 
-    pub(crate) fn names_content(&self) -> bool {
-        self.named_digest().is_some()
-    }
-
     /// The digest that it names its content by.
     pub(crate) fn named_digest(&self) -> Option<String> {
         match self {

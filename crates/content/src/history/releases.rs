@@ -113,7 +113,7 @@ pub(crate) fn other_release(
     };
     let sample = release.sample(range);
     sample.map_err(|error| Fault::read(place.location(), error))?;
-    Ok(Some(release.error(place.access())))
+    Ok(Some(release.error(&place.access)))
 }
 
 /// Who knows of other releases in the place of the content of a seal: that at `location`, and its mirrors on other machines.

@@ -35,54 +35,39 @@ pub(crate) struct EntryPlace {
     pub(crate) position: usize,
 }
 
-/// The length of a pack.
+/// A form of packs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PackKind {
-    /// Two entries, each of 4 bytes on average.
-    Short,
-    /// Sixteen, each of 2 bytes on average.
-    Long,
+pub(crate) struct PackKind {
+    /// Its length in bytes.
+    pub(crate) len: u64,
+    /// How many entries it has.
+    pub(crate) entries: usize,
+    /// How many bits an entry has: all but the last 4 bytes are entries.
+    pub(crate) entry_bits: usize,
+    /// The bytes of the pack that an entry takes on average.
+    entry_len: u64,
 }
 
 impl PackKind {
-    /// Its length in bytes.
-    pub(crate) const fn len(self) -> u64 {
-        match self {
-            Self::Short => 8,
-            Self::Long => 32,
-        }
-    }
-
-    /// How many entries it has.
-    pub(crate) const fn entries(self) -> usize {
-        match self {
-            Self::Short => 2,
-            Self::Long => 16,
-        }
-    }
-
-    /// How many bits an entry has: all but the last 4 bytes are entries.
-    pub(crate) const fn entry_bits(self) -> usize {
-        match self {
-            Self::Short => 16,
-            Self::Long => 14,
-        }
-    }
-
-    /// The bytes of the pack that an entry takes on average.
-    const fn entry_len(self) -> u64 {
-        match self {
-            Self::Short => 4,
-            Self::Long => 2,
-        }
-    }
+    pub(crate) const SHORT: Self = Self {
+        len: 8,
+        entries: 2,
+        entry_bits: 16,
+        entry_len: 4,
+    };
+    pub(crate) const LONG: Self = Self {
+        len: 32,
+        entries: 16,
+        entry_bits: 14,
+        entry_len: 2,
+    };
 }
 
 impl Packs {
     /// The packs from `at` on for a file of `total` blocks.
     pub(crate) fn new(at: Address, total: u64, has_long: bool) -> Self {
         // Long packs begin at multiples of their length.
-        let to_boundary = at.at.wrapping_neg() & PackKind::Long.len().saturating_sub(1);
+        let to_boundary = at.at.wrapping_neg() & PackKind::LONG.len.saturating_sub(1);
         let front = to_boundary >> 2;
         let rest = total.saturating_sub(front);
         let middle = if has_long { rest & !15 } else { 0 };
@@ -97,24 +82,24 @@ impl Packs {
 
     /// Where the entry of a logical cluster is; `None` if no offset is that large.
     pub(crate) fn place(&self, number: u64) -> Option<EntryPlace> {
-        let front_len = self.front.checked_mul(PackKind::Short.entry_len())?;
-        let middle_len = self.middle.checked_mul(PackKind::Long.entry_len())?;
+        let front_len = self.front.checked_mul(PackKind::SHORT.entry_len)?;
+        let middle_len = self.middle.checked_mul(PackKind::LONG.entry_len)?;
         let (kind, start, inside) = match number.checked_sub(self.front) {
-            None => (PackKind::Short, 0, number),
-            Some(inside) if inside < self.middle => (PackKind::Long, front_len, inside),
+            None => (PackKind::SHORT, 0, number),
+            Some(inside) if inside < self.middle => (PackKind::LONG, front_len, inside),
             Some(behind) => {
                 let start = front_len.checked_add(middle_len)?;
-                (PackKind::Short, start, behind.saturating_sub(self.middle))
+                (PackKind::SHORT, start, behind.saturating_sub(self.middle))
             }
         };
-        let at = start.checked_add(inside.checked_mul(kind.entry_len())?)?;
+        let at = start.checked_add(inside.checked_mul(kind.entry_len)?)?;
         let entry = self.at.plus(at)?;
-        let in_pack = entry.at & kind.len().saturating_sub(1);
+        let in_pack = entry.at & kind.len.saturating_sub(1);
         let pack = Address {
             at: entry.at.saturating_sub(in_pack),
             ..entry
         };
-        let position = to_usize(in_pack.checked_div(kind.entry_len())?);
+        let position = to_usize(in_pack.checked_div(kind.entry_len)?);
         Some(EntryPlace {
             pack,
             kind,
@@ -158,7 +143,7 @@ impl Pack<'_> {
                 blocks: Some(count),
             });
         }
-        let is_last = position.saturating_add(1) == self.kind.entries();
+        let is_last = position.saturating_add(1) == self.kind.entries;
         let (back, forward) = if is_last {
             // The last one tells the distance to the next pack's first head.
             (self.back_of_last(position)?, u64::from(entry.value).max(1))
@@ -240,7 +225,7 @@ impl Pack<'_> {
     }
 
     fn entry(&self, position: usize) -> Result<Entry, Defect> {
-        let bit = position.saturating_mul(self.kind.entry_bits());
+        let bit = position.saturating_mul(self.kind.entry_bits);
         let start = bit >> 3;
         let word = self.bytes.get(start..).and_then(|rest| rest.first_chunk());
         let word = u32::from_le_bytes(*word.ok_or(Defect::ClusterMap)?) >> (bit & 7);
@@ -266,17 +251,18 @@ mod tests {
             let place = packs.place(number).unwrap();
             (place.pack.at, place.kind, place.position)
         };
-        use PackKind::{Long, Short};
+        const SHORT: PackKind = PackKind::SHORT;
+        const LONG: PackKind = PackKind::LONG;
         // Four entries up to byte 64, 32 in long packs, and two behind.
-        assert_eq!(place(48, 38, true, 0), (48, Short, 0));
-        assert_eq!(place(48, 38, true, 3), (56, Short, 1));
-        assert_eq!(place(48, 38, true, 4), (64, Long, 0));
-        assert_eq!(place(48, 38, true, 35), (96, Long, 15));
-        assert_eq!(place(48, 38, true, 36), (128, Short, 0));
-        assert_eq!(place(64, 38, true, 0), (64, Long, 0));
-        assert_eq!(place(64, 38, false, 5), (80, Short, 1));
+        assert_eq!(place(48, 38, true, 0), (48, SHORT, 0));
+        assert_eq!(place(48, 38, true, 3), (56, SHORT, 1));
+        assert_eq!(place(48, 38, true, 4), (64, LONG, 0));
+        assert_eq!(place(48, 38, true, 35), (96, LONG, 15));
+        assert_eq!(place(48, 38, true, 36), (128, SHORT, 0));
+        assert_eq!(place(64, 38, true, 0), (64, LONG, 0));
+        assert_eq!(place(64, 38, false, 5), (80, SHORT, 1));
         // Too few for a long pack.
-        assert_eq!(place(64, 15, true, 2), (72, Short, 0));
+        assert_eq!(place(64, 15, true, 2), (72, SHORT, 0));
     }
 
     /// A pack of these entries of type and value.
@@ -296,9 +282,9 @@ mod tests {
 
     fn records(bytes: &[u8], is_big: bool) -> Vec<Record> {
         let (kind, count) = if bytes.len() == 8 {
-            (PackKind::Short, 2)
+            (PackKind::SHORT, 2)
         } else {
-            (PackKind::Long, 16)
+            (PackKind::LONG, 16)
         };
         let pack = Pack {
             bytes,

@@ -241,7 +241,7 @@ impl Index {
             Form::Compact => {
                 let place = self.packs(size).place(number);
                 let place = place.ok_or(Defect::Address.at(self.header))?;
-                let bytes = image.bytes(place.pack, to_usize(place.kind.len()))?;
+                let bytes = image.bytes(place.pack, to_usize(place.kind.len))?;
                 let pack = Pack {
                     bytes: &bytes,
                     kind: place.kind,
@@ -287,7 +287,7 @@ impl Index {
             Form::Full => self.full_record(number)?.plus(full_index::RECORD),
             Form::Compact => {
                 let place = self.packs(size).place(number);
-                place.and_then(|place| place.pack.plus(place.kind.len()))
+                place.and_then(|place| place.pack.plus(place.kind.len))
             }
         };
         end.ok_or(Defect::Address.at(self.header).into())

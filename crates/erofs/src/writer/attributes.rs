@@ -33,11 +33,11 @@ pub(super) struct Attributes {
     /// The shared ones in the order of their places.
     in_order: Vec<XattrId>,
     /// Bytes of all shared attributes.
-    shared_len: u64,
+    pub(super) shared_len: u64,
     /// Whether an inode has any.
-    exist: bool,
+    pub(super) exist: bool,
     /// Whether an inode has an access control list.
-    has_access_lists: bool,
+    pub(super) has_access_lists: bool,
 }
 
 impl Attributes {
@@ -82,21 +82,6 @@ impl Attributes {
             self.shared_len += entry_len(tree.xattrs().get(*id));
         }
         Ok(())
-    }
-
-    /// Whether an inode has any.
-    pub(super) fn exist(&self) -> bool {
-        self.exist
-    }
-
-    /// Whether an inode has an access control list.
-    pub(super) fn has_access_lists(&self) -> bool {
-        self.has_access_lists
-    }
-
-    /// Bytes of all shared attributes.
-    pub(super) fn shared_len(&self) -> u64 {
-        self.shared_len
     }
 
     /// The bytes of all shared attributes, one after the other.
@@ -175,8 +160,7 @@ fn shared(tree: &SourceTree, uses: &[u64]) -> Vec<XattrId> {
 }
 
 fn unstorable(tree: &SourceTree, inode: &Inode, reason: Unstorable) -> BuildError {
-    let path = tree.entry(inode.first_name).path();
-    BuildError::Unstorable { path, reason }
+    reason.at(tree.entry(inode.first_name))
 }
 
 /// The value of `i_xattr_icount` for this many bytes behind an inode.

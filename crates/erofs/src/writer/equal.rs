@@ -60,11 +60,6 @@ impl Equal {
         pairs.sort_unstable();
         pairs
     }
-
-    /// Number of files whose content another file before them has.
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
 }
 
 /// A file that may be equal to others.

@@ -17,7 +17,7 @@ const MAX_GAPS: usize = 32;
 pub(super) struct MetadataSpace {
     block: BlockSize,
     /// Where unused blocks begin, in bytes.
-    end: u64,
+    pub(super) end: u64,
     /// The unused ends of used blocks, in the order in which the blocks were used first.
     gaps: VecDeque<Gap>,
 }
@@ -46,11 +46,6 @@ impl MetadataSpace {
         };
         space.open(superblock_end);
         space
-    }
-
-    /// Where unused blocks begin, in bytes.
-    pub(super) fn end(&self) -> u64 {
-        self.end
     }
 
     /// Leaves the unfilled blocks as they are: what follows begins with a block.
@@ -121,14 +116,14 @@ mod tests {
         assert_eq!(space.inode(1000), 2 * 4096 + 3008);
         assert_eq!(space.inode(33), 2 * 4096 + 3008 + 1024);
         assert_eq!(space.inode(33), 1152 + 64);
-        assert_eq!(space.end(), 5 * 4096);
+        assert_eq!(space.end, 5 * 4096);
     }
 
     #[test]
     fn what_is_larger_than_a_block_is_contiguous() {
         let mut space = space();
         assert_eq!(space.inode(10_000), 4096);
-        assert_eq!(space.end(), 4 * 4096);
+        assert_eq!(space.end, 4 * 4096);
         assert_eq!(space.inode(2272), 4096 + 10_016);
     }
 

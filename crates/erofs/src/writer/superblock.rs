@@ -1,15 +1,19 @@
 //! The bytes of the superblock.
 
-use std::mem::offset_of;
+use std::{
+    io::{self, Read, Seek, SeekFrom, Write},
+    mem::offset_of,
+};
 
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::{Format, Plan, attributes::Attributes, compress};
 use crate::{
+    block_size::BlockSize,
     features::{Compatible, Incompatible},
     note::Note,
     raw::{self, MAGIC, SUPERBLOCK},
-    superblock::SUPERBLOCK_END,
+    superblock::{SUPERBLOCK_END, checksummed},
 };
 
 /// How far back data can refer that LZ4 has compressed, in bytes.
@@ -27,7 +31,7 @@ pub(super) fn encode(
     let parameters = !compress::parameters(plan.format).is_empty();
     let root = layout.place(plan.tree.root().inode_id());
     let mut compatible = Compatible::CHECKSUM | Compatible::MTIME;
-    compatible.set(Compatible::XATTR_FILTER, plan.attributes.exist());
+    compatible.set(Compatible::XATTR_FILTER, plan.attributes.exist);
     let mut incompatible = Incompatible::empty();
     incompatible.set(Incompatible::CHUNKS, has_chunks);
     incompatible.set(
@@ -36,16 +40,14 @@ pub(super) fn encode(
     );
     incompatible.set(Incompatible::COMPRESSION_CONFIGURATIONS, parameters);
     let algorithms = match plan.format.compression {
-        Some(compression) if parameters => 1 << compression.codec.algorithm().number(),
+        Some(compression) if parameters => 1 << compression.codec.algorithm(),
         Some(_) => LZ4_DISTANCE,
         None => 0,
     };
     raw::Superblock {
         magic: MAGIC.into(),
-        checksum: 0.into(),
         compatible: compatible.bits().into(),
         block_bits: plan.format.block.bits(),
-        extensions: 0,
         // The first inode is placed at the beginning.
         root: (root.nid as u16).into(),
         inodes: (plan.tree.inodes().len() as u64).into(),
@@ -53,45 +55,27 @@ pub(super) fn encode(
         nanoseconds: time.nanoseconds().into(),
         // At most `MAX_BLOCKS`.
         blocks: (blocks as u32).into(),
-        inode_block: 0.into(),
         xattr_block: layout.shared_attributes.into(),
         uuid,
         volume_name: plan.volume_name.padded(),
         incompatible: incompatible.bits().into(),
         algorithms: algorithms.into(),
-        extra_devices: 0.into(),
-        device_slot: 0.into(),
-        directory_block_bits: 0,
-        xattr_prefixes: 0,
-        xattr_prefix_slot: 0.into(),
-        packed_inode: 0.into(),
-        no_xattr_filter: 0,
-        shared_inode_prefix: 0,
-        reserved: [0; 2],
-        build_time: 0.into(),
-        wide_root: 0.into(),
-        reserved_too: [0; 8],
+        ..raw::Superblock::new_zeroed()
     }
 }
 
-/// Where the checksum is in the superblock.
-const CHECKSUM: usize = offset_of!(raw::Superblock, checksum);
-
-/// Where the base-2 logarithm of the block size is in the superblock.
-const BLOCK_BITS: usize = offset_of!(raw::Superblock, block_bits);
-
-/// Sets the checksum in the beginning of an image: of the first block from the superblock on.
-pub(super) fn set_checksum(beginning: &mut [u8]) {
-    let block = 1 << beginning[SUPERBLOCK as usize + BLOCK_BITS];
-    // A block that ends where the superblock begins, or before, does not have it.
-    let len = if block > SUPERBLOCK as usize {
-        block - SUPERBLOCK as usize
-    } else {
-        block
-    };
+/// Sets the checksum in an image, which has all else.
+pub(super) fn set_checksum(
+    image: &mut (impl Read + Write + Seek),
+    block: BlockSize,
+) -> io::Result<()> {
+    const CHECKSUM: u64 = offset_of!(raw::Superblock, checksum) as u64;
+    let mut covered = vec![0; checksummed(block) as usize];
+    image.seek(SeekFrom::Start(SUPERBLOCK))?;
+    image.read_exact(&mut covered)?;
+    image.seek(SeekFrom::Start(SUPERBLOCK + CHECKSUM))?;
     // The format leaves out the inversion at the end.
-    let checksum = !crc32c::crc32c(&beginning[SUPERBLOCK as usize..][..len]);
-    beginning[SUPERBLOCK as usize + CHECKSUM..][..4].copy_from_slice(&checksum.to_le_bytes());
+    image.write_all(&(!crc32c::crc32c(&covered)).to_le_bytes())
 }
 
 /// Where the superblock ends, with what follows it, in bytes.
@@ -111,6 +95,6 @@ pub(super) fn beginning(superblock: &raw::Superblock, plan: &Plan) -> Vec<u8> {
 /// What the image says of itself beyond the format.
 fn note(attributes: &Attributes) -> Note {
     let mut note = Note::empty();
-    note.set(Note::NO_ACCESS_LISTS, !attributes.has_access_lists());
+    note.set(Note::NO_ACCESS_LISTS, !attributes.has_access_lists);
     note
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ffi::OsStr, io::Write, path::Path};
 
 use verimount_erofs::{BuildError, Options, Plan, plan};
-use verimount_scan::{Exclude, Options as ScanOptions, scan_archive, scan_layers};
+use verimount_scan::{Options as ScanOptions, Patterns, scan_archive, scan_layers};
 use verimount_testkit::{TarArchive, go_on, noise, seen::everything};
 
 use crate::{open, writer::written};
@@ -38,7 +38,7 @@ fn an_attribute_is_not_stored_without_its_file() {
     let with_secret = || TarArchive::default().records(&[(KEY, &secret)]).file("f");
     let all = ScanOptions::default();
     let exclude = ScanOptions {
-        exclude: Exclude::new(["f"]).unwrap(),
+        exclude: Patterns::new(["f"]).unwrap(),
         ..ScanOptions::default()
     };
     assert!(has(&image_with(with_secret(), &all), &secret));

@@ -2,13 +2,14 @@
 
 use std::{collections::HashSet, fs, os::unix::ffi::OsStrExt, path::Path};
 
-use verimount_testkit::noise;
+use verimount_testkit::{noise, set_time};
 
 use crate::writer::image_of;
 
 const BLOCK: usize = 4096;
 
-/// A tree with many small and some larger files in several directories.
+/// A tree with many small and some larger files in several directories, all of one time: the image has the most common
+/// time, which files written in different seconds would leave to chance.
 fn make(root: &Path) {
     for folder in 0..20 {
         let folder = root.join(format!("folder {folder}"));
@@ -23,6 +24,10 @@ fn make(root: &Path) {
                 50_000 + number * 1000,
             );
         }
+        for file in fs::read_dir(&folder).unwrap() {
+            set_time(&file.unwrap().path(), 1, 0).unwrap();
+        }
+        set_time(&folder, 1, 0).unwrap();
     }
 }
 

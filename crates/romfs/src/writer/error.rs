@@ -2,7 +2,7 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 use verimount_names::printable;
-use verimount_scan::Error as ScanError;
+use verimount_scan::{Entry, Error as ScanError};
 use verimount_source::SinkError;
 
 use crate::{index, name::MAX_NAME_LEN, reader};
@@ -35,6 +35,16 @@ impl From<SinkError> for BuildError {
         match error {
             SinkError::Write(error) => Self::Output(error),
             SinkError::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+impl Unstorable {
+    /// The error for this entry.
+    pub(super) fn at(self, entry: Entry<'_>) -> BuildError {
+        BuildError::Unstorable {
+            path: entry.path(),
+            reason: self,
         }
     }
 }

@@ -41,23 +41,17 @@ pub(super) struct Offsets {
 impl Tree {
     /// Refuses what the format cannot represent.
     pub(super) fn new(source: SourceTree) -> Result<Self, BuildError> {
-        let unstorable = |entry: Entry<'_>, reason| {
-            let path = entry.path();
-            BuildError::Unstorable { path, reason }
-        };
-        let items = source.entries().map(|entry| {
-            let item = Item::new(entry);
-            item.map_err(|reason| unstorable(entry, reason))
-        });
+        let items = source
+            .entries()
+            .map(|entry| Item::new(entry).map_err(|reason| reason.at(entry)));
         let items = items.collect::<Result<_, _>>()?;
         let mut directories = source.entries().filter(|entry| entry.is_directory());
         let too_many = directories.nth(to_usize(MAX_DIRECTORIES));
-        let too_many = too_many.map(|entry| unstorable(entry, Unstorable::Directories));
-        drop(directories);
-        match too_many {
-            Some(error) => Err(error),
-            None => Ok(Self { source, items }),
+        if let Some(entry) = too_many {
+            return Err(Unstorable::Directories.at(entry));
         }
+        drop(directories);
+        Ok(Self { source, items })
     }
 
     /// All entries in walk order.

@@ -7,13 +7,14 @@ use std::{
 
 use rustix::process::geteuid;
 use verimount_romfs::{BlockSize, Options, Romfs, VolumeName, plan};
-use verimount_scan::Loss;
+use verimount_scan::{InodeKind, Loss};
 use verimount_testkit::{
     cases,
     plain_tree::{What, can_make_devices, create, one_of_everything},
     random_cases,
     romfs_decoder::Decoder,
 };
+use verimount_tree::FileType;
 
 use crate::{
     generate::{TREE_BYTES, random_tree},
@@ -102,14 +103,22 @@ fn the_plan_tells_what_is_stored_and_what_is_lost() {
         block_size: BlockSize::MIN,
     };
     let plan = plan(scanned(folder.path()), &options).unwrap();
-    let summary = plan.summary();
-    assert_eq!(summary.directories, 4);
-    assert_eq!(summary.files, 5);
-    assert_eq!(summary.symlinks, 1);
-    assert_eq!(summary.devices, if can_make_devices() { 2 } else { 0 });
-    assert_eq!((summary.sockets, summary.fifos), (1, 1));
-    assert_eq!(summary.hard_links, 4);
-    assert_eq!(summary.data_bytes, 10 + 5 + 3000 + 4);
+    let tree = plan.tree();
+    let types = tree.inodes().iter().map(|inode| inode.kind.file_type());
+    let types: Vec<_> = types.collect();
+    let count = |wanted: FileType| types.iter().filter(|found| **found == wanted).count();
+    assert_eq!(count(FileType::Directory), 4);
+    assert_eq!(count(FileType::RegularFile), 5);
+    assert_eq!(count(FileType::Symlink), 1);
+    let devices = count(FileType::BlockDevice) + count(FileType::CharDevice);
+    assert_eq!(devices, if can_make_devices() { 2 } else { 0 });
+    assert_eq!((count(FileType::Socket), count(FileType::Fifo)), (1, 1));
+    assert_eq!(tree.entry_count() - types.len(), 4);
+    let sizes = tree.inodes().iter().map(|inode| match &inode.kind {
+        InodeKind::File(file) => file.size(),
+        _ => 0,
+    });
+    assert_eq!(sizes.sum::<u64>(), 10 + 5 + 3000 + 4);
     let lost = |loss| plan.losses().get(loss).map_or(0, |lost| lost.count);
     assert_eq!(lost(Loss::Permissions), 1);
     assert_eq!(lost(Loss::SpecialBits), 1);

@@ -37,8 +37,7 @@ pub(super) fn build(mut placed: Placed, options: &Options) -> SourceTree {
         };
         let node = order[next];
         let entry = placed.tree.entry(directory);
-        if !placed.is_visible(node, cleared)
-            || options.exclude.matches_name(entry, placed.name(node))
+        if !placed.is_visible(node, cleared) || options.exclude.match_name(entry, placed.name(node))
         {
             continue;
         }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use hashbrown::HashTable;
-use verimount_tar::{Attribute, Kind, Member};
+use verimount_tar::{Attributes, Kind, Member};
 use verimount_tree::{ACCESS_LIST, AccessList, DeviceNumber, MAX_DEPTH, Permissions, Timestamp};
 
 use self::lookup::Directory;
@@ -43,73 +43,41 @@ pub(super) struct Placing<'o> {
 
 /// What members belong to.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
-    /// An archive that is alone. What is deleted of layers below it is kept in it.
-    Alone {
-        /// Where it begins in the file.
-        at: u64,
-    },
-    /// A layer of the tree, in which it deletes what layers below have.
-    Layer {
-        number: LayerNumber,
-        /// Where its archive begins in the file.
-        at: u64,
-    },
+pub(super) struct Part {
+    /// Where its archive begins in the file.
+    pub(super) at: u64,
+    /// The number of a layer of the tree, which deletes what layers below have. An archive that is alone keeps what is deleted
+    /// of those below it.
+    pub(super) layer: Option<LayerNumber>,
 }
 
 impl Part {
-    fn number(self) -> LayerNumber {
-        match self {
-            Self::Alone { .. } => 0,
-            Self::Layer { number, .. } => number,
-        }
+    /// An archive that is alone, and begins with this byte of the file.
+    pub(super) fn alone(at: u64) -> Self {
+        Self { at, layer: None }
     }
 
-    /// Where its archive begins in the file.
-    fn at(self) -> u64 {
-        match self {
-            Self::Alone { at } | Self::Layer { at, .. } => at,
-        }
+    fn number(self) -> LayerNumber {
+        self.layer.unwrap_or(0)
     }
 }
 
 /// Why a member was refused.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 pub(super) enum Refusal {
-    Misfit(Misfit),
-    Limit(Limit),
+    Misfit(#[from] Misfit),
+    Limit(#[from] Limit),
 }
 
-impl From<Misfit> for Refusal {
-    fn from(misfit: Misfit) -> Self {
-        Self::Misfit(misfit)
-    }
-}
-
-impl From<Limit> for Refusal {
-    fn from(limit: Limit) -> Self {
-        Self::Limit(limit)
-    }
-}
-
-/// What a member has besides its kind.
-struct Attributes {
-    permissions: Permissions,
-    uid: u32,
-    gid: u32,
-    mtime: Timestamp,
-    extended: Vec<Attribute>,
-}
-
-impl Attributes {
-    /// Those of a directory that is not a member.
-    fn implied() -> Self {
-        Self {
-            permissions: Permissions::new(0o755),
-            uid: 0,
-            gid: 0,
-            mtime: Timestamp::EPOCH,
-            extended: Vec::new(),
-        }
+/// The attributes of what is in no archive.
+pub(super) fn implied_attributes(permissions: u32) -> Attributes {
+    Attributes {
+        permissions: Permissions::new(permissions),
+        uid: 0,
+        gid: 0,
+        mtime: Timestamp::EPOCH,
+        extended: Vec::new(),
     }
 }
 
@@ -122,7 +90,7 @@ impl<'o> Placing<'o> {
             by_name: HashTable::new(),
             hasher: RandomState::new(),
             free: Vec::new(),
-            part: Part::Alone { at: 0 },
+            part: Part::alone(0),
             base: Arc::default(),
         };
         let root = placing.implied_directory();
@@ -168,36 +136,30 @@ impl<'o> Placing<'o> {
     fn place_at(&mut self, path: &[u8], member: Member) -> Result<(), Refusal> {
         let base = self.base.clone();
         let names = names_below(&base, path)?;
-        let attributes = Attributes {
-            permissions: member.permissions,
-            uid: member.uid,
-            gid: member.gid,
-            mtime: member.mtime,
-            extended: member.attributes,
-        };
+        let attributes = member.attributes;
         let Some((last, directories)) = names.split_last() else {
             return self.place_root(&member.kind, attributes);
         };
-        let choice = match self.part {
-            Part::Alone { .. } if self.base.is_empty() => self.options.whiteouts,
-            Part::Alone { .. } | Part::Layer { .. } => Whiteouts::Overlay,
+        let choice = match self.part.layer {
+            None if self.base.is_empty() => self.options.whiteouts,
+            _ => Whiteouts::Overlay,
         };
         let meaning = meaning(&names, choice);
         if meaning == Meaning::Nothing {
             return Ok(());
         }
         let directory = self.directory(directories)?;
-        match (meaning, self.part) {
-            (Meaning::DeletesAll, Part::Alone { .. }) => {
+        match (meaning, self.part.layer) {
+            (Meaning::DeletesAll, None) => {
                 self.placed.node_mut(directory.node).is_opaque = true;
             }
-            (Meaning::DeletesAll, Part::Layer { number, .. }) => {
+            (Meaning::DeletesAll, Some(number)) => {
                 self.placed.node_mut(directory.node).cleared = number;
             }
-            (Meaning::Deletes(name), Part::Alone { .. }) => {
+            (Meaning::Deletes(name), None) => {
                 self.place_whiteout(directory, name, attributes)?;
             }
-            (Meaning::Deletes(name), Part::Layer { number, .. }) => {
+            (Meaning::Deletes(name), Some(number)) => {
                 self.delete(directory, name, number);
             }
             (Meaning::Itself | Meaning::Nothing, _) => {
@@ -284,7 +246,7 @@ impl<'o> Placing<'o> {
     }
 
     fn implied_directory(&mut self) -> Result<InodeId, Refusal> {
-        self.new_inode(InodeKind::Directory(None), Attributes::implied())
+        self.new_inode(InodeKind::Directory(None), implied_attributes(0o755))
     }
 
     /// Gives a name in a directory to an inode, whatever has had it before.
@@ -360,7 +322,7 @@ impl<'o> Placing<'o> {
             Kind::File(content) => InodeKind::File(FileData {
                 place: Place::Archive {
                     // The end of the file was not beyond the numbers.
-                    at: self.part.at() + content.at,
+                    at: self.part.at + content.at,
                     size: content.size,
                 },
                 stored: content.stored,
@@ -389,7 +351,6 @@ impl<'o> Placing<'o> {
         let permissions = self.permissions(&attributes);
         let extended = attributes.extended.into_iter();
         let chosen = extended.filter(|it| self.options.attributes.includes(&it.name));
-        let chosen = chosen.map(|Attribute { name, value }| Xattr { name, value });
         let extended = self.placed.tree.xattrs_mut().intern(chosen.collect());
         let own = Owner {
             uid: attributes.uid,
@@ -422,7 +383,7 @@ impl<'o> Placing<'o> {
 
     /// The permissions of a member: if its access control list is not chosen, those that it has without.
     fn permissions(&self, of: &Attributes) -> Permissions {
-        let is_list = |it: &&Attribute| *it.name == *ACCESS_LIST.as_bytes();
+        let is_list = |it: &&Xattr| *it.name == *ACCESS_LIST.as_bytes();
         let list = of.extended.iter().find(is_list);
         match list.filter(|list| !self.options.attributes.includes(&list.name)) {
             Some(list) => AccessList::removed_from(of.permissions, &list.value),

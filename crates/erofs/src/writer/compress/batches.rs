@@ -5,14 +5,10 @@ use std::{collections::HashMap, ops::Range};
 use verimount_scan::{Content, Contents, Entry, EntryId, Error as ScanError, InodeKind};
 
 use super::{
-    Compression,
     codec::Compressor,
     piece::{Packed, Packer, add_padded},
 };
-use crate::{
-    block_size::BlockSize,
-    writer::{BuildError, Plan, shape::Data},
-};
+use crate::writer::{BuildError, Format, Plan, layout::contents, shape::Data};
 
 /// The least and the most bytes of a piece. Longer ones leave less room at their ends, and take more memory.
 const PIECE: (u64, u64) = (1 << 20, 4 << 20);
@@ -61,7 +57,6 @@ struct Start {
 /// All contents that have blocks, each once, in walk order, in batches of pieces.
 pub(super) struct Batches<'p> {
     plan: &'p Plan,
-    compression: Compression,
     /// The most bytes of a batch, and of a piece: whole blocks.
     size: u64,
     /// What is needed for each batch is remembered: to find it takes as long as a file has ranges.
@@ -76,29 +71,29 @@ pub(super) struct Worker<'p> {
     contents: Contents<'p>,
     /// The file that was read last. A file may have many pieces, and opening it takes as long as it has ranges.
     open: Option<(EntryId, Content<'p>)>,
-    packer: Packer,
+    /// None if nothing is compressed.
+    packer: Option<Packer>,
     input: Vec<u8>,
 }
 
 /// The most bytes of a piece.
-fn piece_size(compression: Compression, block: BlockSize) -> u64 {
+fn piece_size(format: Format) -> u64 {
     let (least, most) = PIECE;
-    let size = compression.cluster.bytes(block) * PIECE_PER_CLUSTER;
-    size.clamp(least, most).min(MAX_BLOCKS * block.bytes())
+    let size = format.cluster_len() * PIECE_PER_CLUSTER;
+    size.clamp(least, most)
+        .min(MAX_BLOCKS * format.block.bytes())
 }
 
 impl<'p> Batches<'p> {
-    pub(super) fn new(plan: &'p Plan, compression: Compression) -> Self {
+    pub(super) fn new(plan: &'p Plan) -> Self {
         let mut batches = Self {
             plan,
-            compression,
-            size: piece_size(compression, plan.format.block),
+            size: piece_size(plan.format),
             files: Vec::new(),
             sparse: HashMap::new(),
             starts: Vec::new(),
         };
-        let entries = plan.tree.entries();
-        for entry in entries.filter(|entry| may_have_blocks(plan, *entry)) {
+        for entry in contents(&plan.tree, &plan.equal) {
             batches.add_file(entry);
         }
         batches.starts = batches.divide();
@@ -203,38 +198,38 @@ impl<'p> Batches<'p> {
             Some(worker) => worker,
             None => worker.insert(self.worker()?),
         };
-        let mut packed = Packed::default();
+        let mut packed = Packed {
+            blocks: Vec::with_capacity(self.size as usize),
+            ..Packed::default()
+        };
         for piece in self.pieces(batch) {
             worker.read(&piece)?;
-            if piece.is_compressed {
-                worker.packer.pack(&worker.input, &mut packed)?;
-            } else {
-                let block = self.plan.format.block.bytes() as usize;
-                add_padded(&worker.input, block, &mut packed.blocks);
+            match &mut worker.packer {
+                Some(packer) if piece.is_compressed => packer.pack(&worker.input, &mut packed)?,
+                _ => {
+                    let block = self.plan.format.block.bytes() as usize;
+                    add_padded(&worker.input, block, &mut packed.blocks);
+                }
             }
         }
         Ok(packed)
     }
 
     fn worker(&self) -> Result<Worker<'p>, BuildError> {
-        let block = self.plan.format.block;
-        let cluster = self.compression.cluster.bytes(block) as usize;
-        let compressor = Compressor::new(self.compression.codec, cluster, block)?;
+        let format = self.plan.format;
+        let packer = |codec| {
+            let cluster = format.cluster_len() as usize;
+            let compressor = Compressor::new(codec, cluster, format.block)?;
+            Ok::<_, BuildError>(Packer::new(compressor, cluster, format.block))
+        };
+        let codec = format.compression.map(|compression| compression.codec);
         Ok(Worker {
             contents: Contents::new(&self.plan.tree)?,
             open: None,
-            packer: Packer::new(compressor, cluster, block),
+            packer: codec.map(packer).transpose()?,
             input: Vec::new(),
         })
     }
-}
-
-/// Whether an entry is the first one of a content that may have blocks.
-fn may_have_blocks(plan: &Plan, entry: Entry<'_>) -> bool {
-    let kind = &entry.inode().kind;
-    matches!(kind, InodeKind::File(_) | InodeKind::Symlink(_))
-        && entry.is_first_name()
-        && !plan.equal.is_repeated(entry.inode_id())
 }
 
 /// The ranges that do not end before `at`.
@@ -258,12 +253,11 @@ impl<'p> Worker<'p> {
     /// Reads a piece.
     fn read(&mut self, piece: &Piece<'p>) -> Result<(), BuildError> {
         let range = piece.range.start as usize..piece.range.end as usize;
-        self.input.clear();
+        self.input.resize(range.len(), 0);
         if let InodeKind::Symlink(target) = &piece.entry.inode().kind {
-            self.input.extend_from_slice(&target[range]);
+            self.input.copy_from_slice(&target[range]);
             return Ok(());
         }
-        self.input.resize(range.len(), 0);
         let content = opened(&mut self.open, &mut self.contents, piece.entry.id())?;
         content.read_exact_at(&mut self.input, piece.range.start)?;
         Ok(content.check()?)
@@ -291,7 +285,7 @@ mod tests {
     use verimount_testkit::{go_on, noise};
 
     use super::*;
-    use crate::{Options, plan};
+    use crate::{Compression, Options, plan};
 
     /// Each file has two blocks, but little more than one is read.
     #[test]
@@ -311,7 +305,7 @@ mod tests {
         };
         let tree = scan(folder.path(), &ScanOptions::default(), &mut go_on).unwrap();
         let plan = plan(tree, &options, &mut go_on).unwrap();
-        let batches = Batches::new(&plan, compression);
+        let batches = Batches::new(&plan);
         let mut worker = None;
         let packed = (0..batches.count()).map(|batch| batches.pack(batch, &mut worker).unwrap());
         let lens = Vec::from_iter(packed.map(|packed| packed.blocks.len() as u64));

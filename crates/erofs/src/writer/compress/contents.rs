@@ -1,4 +1,4 @@
-//! Writes compressed contents, and their indexes.
+//! Writes contents, and the indexes of compressed ones.
 
 use std::{
     io::{Seek, SeekFrom, Write},
@@ -8,10 +8,9 @@ use std::{
 };
 
 use verimount_scan::InodeId;
-use verimount_source::{Progress, Threads, in_order_with};
+use verimount_source::{Progress, in_order_with};
 
 use super::{
-    Compression,
     batches::{Batches, Piece},
     codec,
     index::Encoder,
@@ -20,7 +19,7 @@ use super::{
 use crate::{
     raw::INODE_SLOT,
     writer::{
-        BuildError, Plan,
+        BuildError, Format, Plan,
         layout::{Placed, Stored},
         shape,
     },
@@ -50,15 +49,13 @@ pub(in crate::writer) struct Written {
 /// Writes all contents behind the room for the metadata, and the indexes into it.
 pub(in crate::writer) fn write(
     plan: &Plan,
-    compression: Compression,
     out: &mut (impl Write + Seek),
     threads: NonZeroUsize,
     progress: &mut Progress<'_>,
 ) -> Result<Written, BuildError> {
-    let batches = Batches::new(plan, compression);
+    let batches = Batches::new(plan);
     let mut writer = Writer {
         plan,
-        compression,
         out,
         written: Written {
             places: plan.layout.places.clone(),
@@ -69,10 +66,8 @@ pub(in crate::writer) fn write(
     };
     in_order_with(
         batches.count(),
-        Threads {
-            count: threads.min(most_threads(plan, compression, batches.size())),
-            waiting: WAITING,
-        },
+        threads.min(most_threads(plan.format, batches.size())),
+        WAITING,
         || None,
         |batch, worker| batches.pack(batch, worker),
         |batch, packed| writer.add(batches.pieces(batch), &packed?, progress),
@@ -82,16 +77,16 @@ pub(in crate::writer) fn write(
 }
 
 /// How many threads have room in [`MEMORY`].
-fn most_threads(plan: &Plan, compression: Compression, batch: u64) -> NonZeroUsize {
-    let cluster = compression.cluster.bytes(plan.format.block);
-    let each = BATCHES * batch + codec::memory(compression.codec, cluster);
+fn most_threads(format: Format, batch: u64) -> NonZeroUsize {
+    let codec = format.compression.map(|compression| compression.codec);
+    let codec = codec.map_or(0, |codec| codec::memory(codec, format.cluster_len()));
+    let each = BATCHES * batch + codec;
     NonZeroUsize::new((MEMORY / each) as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Writes packed batches, one after the other.
 struct Writer<'p, 'o, W> {
     plan: &'p Plan,
-    compression: Compression,
     out: &'o mut W,
     written: Written,
     /// The file that the last piece was of, if there is more of it.
@@ -152,15 +147,15 @@ impl<W: Write + Seek> Writer<'_, '_, W> {
         }
         let format = self.plan.format;
         let first_block = self.written.blocks;
-        let index = match self.plan.shape(piece.entry).data {
-            shape::Data::Compressed(geometry) => Some(Encoder::new(
+        let index = match (self.plan.shape(piece.entry).data, format.compression) {
+            (shape::Data::Compressed(geometry), Some(compression)) => Some(Encoder::new(
                 geometry,
                 first_block,
-                self.compression.codec.algorithm().number(),
-                self.compression.cluster.is_big(format.block),
+                compression.codec.algorithm(),
+                compression.cluster.is_big(format.block),
                 format.block,
             )),
-            shape::Data::Flat { .. } | shape::Data::Chunks(_) => None,
+            _ => None,
         };
         File {
             inode,
@@ -210,7 +205,7 @@ impl<W: Write + Seek> Writer<'_, '_, W> {
             let shape = self.plan.shape(tree.entry(tree.inode(inode).first_name));
             if let shape::Data::Compressed(geometry) = shape.data {
                 let inode_at = u64::from(self.written.places[inode.index()].nid) * INODE_SLOT;
-                self.write_at(inode_at + geometry.at() + file.index_written, bytes)?;
+                self.write_at(inode_at + geometry.at + file.index_written, bytes)?;
             }
         }
         Ok(())

@@ -30,9 +30,9 @@ pub(in crate::writer) struct Geometry {
     /// Bytes of the file.
     size: u64,
     /// Where the index begins, in bytes behind the beginning of the inode.
-    at: u64,
+    pub(in crate::writer) at: u64,
     /// Entries: blocks of the file.
-    entries: u64,
+    pub(in crate::writer) entries: u64,
     packs: Packs,
     value_bits: u8,
 }
@@ -56,21 +56,11 @@ impl Geometry {
         }
     }
 
-    /// Where the index begins, in bytes behind the beginning of the inode.
-    pub(in crate::writer) fn at(&self) -> u64 {
-        self.at
-    }
-
     /// Bytes of the index.
     pub(in crate::writer) fn len(&self) -> u64 {
         let last = self.entries.checked_sub(1);
         let last = last.and_then(|last| self.packs.place(last));
-        last.map_or(HEADER, |last| last.pack.at + last.kind.len() - self.at)
-    }
-
-    /// Blocks of the file.
-    pub(in crate::writer) fn blocks(&self) -> u64 {
-        self.entries
+        last.map_or(HEADER, |last| last.pack.at + last.kind.len - self.at)
     }
 
     /// Where packs begin in the units of inodes' places. Two files of equal content have equal indexes if this is the same.
@@ -81,7 +71,7 @@ impl Geometry {
     /// The pack that begins with this entry.
     fn pack(&self, entry: u64) -> PackKind {
         let place = self.packs.place(entry);
-        place.map_or(PackKind::Short, |place| place.kind)
+        place.map_or(PackKind::SHORT, |place| place.kind)
     }
 }
 
@@ -133,7 +123,7 @@ impl Encoder {
             block,
             is_big,
             bytes: header.as_bytes().to_vec(),
-            pack: Vec::with_capacity(PackKind::Long.entries()),
+            pack: Vec::with_capacity(PackKind::LONG.entries),
             base: first_block,
             next_base: first_block,
             entries: 0,
@@ -171,7 +161,7 @@ impl Encoder {
                 continue;
             }
             let is_last_of_pack =
-                self.pack.len() + 1 == self.geometry.pack(self.first_of_pack()).entries();
+                self.pack.len() + 1 == self.geometry.pack(self.first_of_pack()).entries;
             let distance = if is_last_of_pack {
                 next - number
             } else {
@@ -218,16 +208,16 @@ impl Encoder {
         }
         self.pack.push((kind, value as u16));
         self.entries += 1;
-        if self.pack.len() == self.geometry.pack(self.first_of_pack()).entries() {
+        if self.pack.len() == self.geometry.pack(self.first_of_pack()).entries {
             self.end_pack();
         }
     }
 
     fn end_pack(&mut self) {
         let kind = self.geometry.pack(self.first_of_pack());
-        let mut bytes = [0; PackKind::Long.len() as usize];
+        let mut bytes = [0; PackKind::LONG.len as usize];
         for (position, (kind_of_entry, value)) in self.pack.drain(..).enumerate() {
-            let bit = position * kind.entry_bits();
+            let bit = position * kind.entry_bits;
             let entry = u32::from(kind_of_entry) << self.geometry.value_bits | u32::from(value);
             let shifted = entry << (bit % 8);
             for (byte, part) in bytes[bit / 8..].iter_mut().zip(shifted.to_le_bytes()) {
@@ -241,7 +231,7 @@ impl Encoder {
             self.base - 1
         };
         // Images have less than 2³² blocks.
-        let len = kind.len() as usize;
+        let len = kind.len as usize;
         bytes[len - BASE..len].copy_from_slice(&(base as u32).to_le_bytes());
         self.bytes.extend_from_slice(&bytes[..len]);
     }
