@@ -235,3 +235,50 @@ fn find_own_seal(place: &Place, source: Arc<dyn Fetch>) -> Result<Seal, Error> {
         None => Err(not_sealed(place.location())),
     }
 }
+
+#[cfg(all(test, feature = "remote"))]
+mod tests {
+    use std::path::Path;
+
+    use verimount_remote::registry::BlobDigest;
+
+    use super::*;
+    use crate::{ErrorKind, Options};
+
+    fn digest(digit: &str) -> FileDigest {
+        format!("sha256:{}", digit.repeat(64)).parse().unwrap()
+    }
+
+    fn root(digit: &str) -> RootHash {
+        digit.repeat(64).parse().unwrap()
+    }
+
+    #[test]
+    fn what_a_location_names_is_what_is_required() {
+        let place = Place::new(Path::new("file").into(), &Options::default());
+        let superblock = NamedSuperblock::Digest(BlobDigest::of(b""));
+        let of_file = |digit| Pins {
+            digest: Some(digest(digit)),
+            ..Pins::default()
+        };
+        let of_device = |digit| Pins {
+            root_hash: Some(root(digit).with_data_blocks(5)),
+            ..Pins::default()
+        };
+        for (named, same, other) in [
+            (Named::Digest(digest("1")), of_file("1"), of_file("2")),
+            (
+                Named::RootHash(root("1"), superblock),
+                of_device("1"),
+                of_device("2"),
+            ),
+        ] {
+            for mut pins in [same, Pins::default()] {
+                add(&named, &mut pins, &place).unwrap();
+                assert!(!pins.is_empty());
+            }
+            let refused = add(&named, &mut other.clone(), &place).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::WrongContent);
+        }
+    }
+}

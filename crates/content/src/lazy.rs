@@ -124,7 +124,7 @@ mod tests {
 
     use verimount_source::Ask;
     use verimount_testkit::HttpServer;
-    use verimount_verity::{TreeParams, append_seal};
+    use verimount_verity::{SealLayout, TreeParams, append_seal, dm_verity};
 
     use super::*;
     use crate::{Location, Options};
@@ -216,5 +216,39 @@ mod tests {
         fs::write(&path, file).unwrap();
         // It is not even looked at.
         fails(&**content.data_unverified());
+    }
+
+    /// Its root hash is the same.
+    #[test]
+    fn content_with_another_superblock_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, sidecar] = ["file", "file.verity"].map(|name| folder.path().join(name));
+        let data = vec![7; 200 * 4096];
+        fs::write(&path, &data).unwrap();
+        let sealed = dm_verity::seal(
+            &data,
+            &File::create(&sidecar).unwrap(),
+            SealLayout::Sidecar,
+            &dm_verity::Params::default(),
+            NonZeroUsize::MIN,
+            &mut |_| ControlFlow::Continue(()),
+        );
+        let accepted = Accepted::DmVerity {
+            root: sealed.unwrap().root.into(),
+            superblock: None,
+        };
+        let place = || Arc::new(Place::new(path.as_path().into(), &Options::default()));
+        let (seal, _) = accepted.found_at(&place()).unwrap();
+        let closed = || closed(place(), accepted.clone(), &seal);
+        let mut buf = [0; 10];
+        let content = closed();
+        let data = content.data_unverified();
+        data.fetch(&mut buf, 0, Ask::default()).unwrap();
+        assert_eq!(buf, [7; 10]);
+        // It has a block less.
+        let mut hashes = fs::read(&sidecar).unwrap();
+        hashes[72] -= 1;
+        fs::write(&sidecar, hashes).unwrap();
+        fails(&**closed().data_unverified());
     }
 }

@@ -42,6 +42,9 @@ struct State {
     handed: VecDeque<Run>,
 }
 
+/// The engine after so many forks, and that of forked processes.
+struct AfterForks(OnceLock<Box<(u32, Arc<Engine>, AfterForks)>>);
+
 /// A thread that fetches. Dropping it, even in a panic, leaves its place to another one.
 struct Worker(Arc<Engine>);
 
@@ -55,6 +58,24 @@ struct Fetching<'a> {
     error: Error,
     /// Whether the last attempt has failed.
     is_in_trouble: bool,
+}
+
+impl AfterForks {
+    const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    fn after(&self, forks: u32) -> Arc<Engine> {
+        let mut link = self;
+        loop {
+            let first = || Box::new((forks, Engine::new(Budget::of_process()), Self::new()));
+            let (of, engine, next) = &**link.0.get_or_init(first);
+            if *of == forks {
+                return engine.clone();
+            }
+            link = next;
+        }
+    }
 }
 
 impl Engine {
@@ -74,26 +95,8 @@ impl Engine {
 
     /// The one of this process. That of its parent has threads that a forked process lacks.
     pub(crate) fn of_process() -> Arc<Self> {
-        /// The engine after so many forks, and that of forked processes.
-        struct Link(OnceLock<Box<(u32, Arc<Engine>, Link)>>);
-
-        static FIRST: Link = Link(OnceLock::new());
-        let forks = verimount_sys::forks();
-        let mut link = &FIRST;
-        loop {
-            let of_process = || {
-                Box::new((
-                    forks,
-                    Self::new(Budget::of_process()),
-                    Link(OnceLock::new()),
-                ))
-            };
-            let (of, engine, next) = &**link.0.get_or_init(of_process);
-            if *of == forks {
-                return engine.clone();
-            }
-            link = next;
-        }
+        static FIRST: AfterForks = AfterForks::new();
+        FIRST.after(verimount_sys::forks())
     }
 
     /// Keeps this many bytes in memory from now on.
@@ -319,6 +322,18 @@ mod tests {
         let mut buf = [0; 10];
         file.fetch(&mut buf, offset, Ask::default()).unwrap();
         assert_eq!(buf, content()[offset as usize..][..10]);
+    }
+
+    /// Its parent goes on with the one that it has.
+    #[test]
+    fn a_forked_process_has_an_engine_of_its_own() {
+        let engines = AfterForks::new();
+        let [parent, child, grandchild] = [0, 1, 2].map(|forks| engines.after(forks));
+        for forks in 0..3 {
+            let again = engines.after(forks);
+            let is_it = [&parent, &child, &grandchild].map(|engine| Arc::ptr_eq(engine, &again));
+            assert_eq!(is_it, [0, 1, 2].map(|of| of == forks));
+        }
     }
 
     #[test]

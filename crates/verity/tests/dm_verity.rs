@@ -213,3 +213,21 @@ fn a_hash_area_is_reproducible() {
     file.read_exact_at(&mut other, 0).unwrap();
     assert_ne!(ours, uuid(&other, 0));
 }
+
+/// A root hash covers neither how many blocks of data there are nor how they are hashed.
+#[test]
+fn content_with_another_superblock_is_not_the_same() {
+    let device = Device::new();
+    let opened = |offset: usize, bits: u8| {
+        let mut bytes = device.bytes.clone();
+        bytes[device.made.hash_offset as usize + offset] ^= bits;
+        let area = device.open(bytes).unwrap();
+        area.accepted_by(&device.root()).unwrap()
+    };
+    let own = opened(0, 0);
+    assert!(own.is_of_same_content(&opened(0, 0)));
+    // The number of data blocks, and the salt.
+    for offset in [72, 88] {
+        assert!(!own.is_of_same_content(&opened(offset, 1)), "{offset}");
+    }
+}

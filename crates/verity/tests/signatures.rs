@@ -1,6 +1,12 @@
 //! Minisign signatures over file digests, against forgers.
 
-use verimount_verity::{Error, FileDigest, KeyPair, PublicKey, SecretKey, Signature};
+use std::{num::NonZeroUsize, sync::Arc};
+
+use verimount_testkit::{go_on, noise};
+use verimount_verity::{
+    Corruption, Error, FileDigest, KeyPair, PublicKey, SealLayout, Sealed, SecretKey, Signature,
+    TreeParams, Trust, seal,
+};
 
 const DIGEST: &str = "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95";
 
@@ -39,6 +45,68 @@ fn only_the_signed_digest_is_accepted() {
             assert!(matches!(refused, Err(Error::WrongSignature(_))));
         }
     }
+}
+
+/// Calls `test` with what writes a signature, if there is one, into a seal, and opens that.
+fn with_seal(test: impl FnOnce(&dyn Fn(Option<&Signature>) -> Sealed)) {
+    let data = Arc::new(noise(10_000, 1));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let (layout, threads) = (SealLayout::Sidecar, NonZeroUsize::MIN);
+    let params = TreeParams::default();
+    seal(&data, file.as_file(), layout, &params, threads, &mut go_on).unwrap();
+    let open = || {
+        let sidecar = Arc::new(std::fs::read(file.path()).unwrap());
+        Sealed::open_sidecar(data.clone(), sidecar).unwrap()
+    };
+    test(&|signature| {
+        if let Some(signature) = signature {
+            open().write_signature(file.as_file(), signature).unwrap();
+        }
+        open()
+    });
+}
+
+#[test]
+fn only_a_seal_that_the_key_has_signed_is_accepted() {
+    with_seal(|with_signature| {
+        let (ours, others) = (keys(), keys());
+        let trust = Trust::Key(ours.public.clone());
+        let unsigned = with_signature(None);
+        let digest = unsigned.file_digest();
+        let refused = unsigned.accepted_by(&trust);
+        assert!(matches!(refused, Err(Error::NotSigned)));
+        for (key, digest) in [(&others, digest), (&ours, other_digest())] {
+            let signature = key.secret.sign(&digest).unwrap();
+            let refused = with_signature(Some(&signature)).accepted_by(&trust);
+            assert!(matches!(refused, Err(Error::WrongSignature(_))));
+        }
+        let signature = ours.secret.sign(&digest).unwrap();
+        let sealed = with_signature(Some(&signature));
+        sealed.accepted_by(&trust).unwrap();
+    });
+}
+
+/// As a cache may return it.
+#[test]
+fn a_head_with_a_part_of_a_signature_is_refused() {
+    with_seal(|with_signature| {
+        let signature = keys().secret.sign(&digest()).unwrap();
+        let seal = with_signature(Some(&signature)).accepted_by(&Trust::Unpinned);
+        let head = seal.unwrap().head().to_vec();
+        let parse = |head: &[u8]| {
+            let nothing = || Arc::new(Vec::new());
+            Sealed::from_parts(head, nothing(), nothing())
+        };
+        parse(&head).unwrap();
+        let longer = [&head[..], b"\n"].concat();
+        for wrong in [&head[..head.len() - 1], &head[..256], &longer] {
+            let refused = parse(wrong);
+            assert!(matches!(
+                refused,
+                Err(Error::Corrupt(Corruption::DescriptorSize(_)))
+            ));
+        }
+    });
 }
 
 /// Whatever byte of a signature is changed: it is no signature any more, or not this key's, or,

@@ -14,8 +14,9 @@ use std::{
 use verimount_source::{Counting, Fetch, FileSource, ReadAhead, ReadAt, ReadError, Scratch};
 use verimount_testkit::{Flipped, Watched, WatchedEvent, all_or_some, cases, go_on, noise};
 use verimount_verity::{
-    BadReason, BlockKind, BlockSize, Error, FileDigest, HashAlgorithm, Mismatch, Salt, SealLayout,
-    Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal, survey,
+    BadReason, BlockKind, BlockSize, Corruption, Error, FileDigest, HashAlgorithm, Mismatch, Salt,
+    SealLayout, Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal,
+    survey,
 };
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
@@ -125,6 +126,26 @@ fn reads_give_the_data() {
         );
         Ok(())
     });
+}
+
+#[test]
+fn a_seal_in_another_file_is_for_data_of_its_size() {
+    let data = noise(10_000, 1);
+    let seal = Arc::new(sealed_bytes(
+        &data,
+        SealLayout::Sidecar,
+        &TreeParams::default(),
+    ));
+    for len in [0, 9_999, 10_001, 20_000] {
+        let mut other = data.clone();
+        other.resize(len, 0);
+        let Err(Error::Corrupt(Corruption::DataSize { expected, actual })) =
+            Sealed::open_sidecar(Arc::new(other), seal.clone())
+        else {
+            panic!("data of {len} bytes is accepted");
+        };
+        assert_eq!((expected, actual), (10_000, len as u64));
+    }
 }
 
 /// Every position of a sealed file of 64 KiB and a bit, in both layouts: opening refuses it, each

@@ -7,9 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use verimount_cache::Part;
+use verimount_cache::{Cached, Part};
 use verimount_source::{ReadAt, ReadError};
-use verimount_testkit::{Random, noise};
+use verimount_testkit::{Doubtful, Random, noise};
 use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
 
 use crate::{Content, GRANULE, LARGE, cache, folder};
@@ -183,4 +183,19 @@ fn what_a_reader_of_the_copy_alone_finds_wrong_is_dropped() {
     assert!(matches!(read, Err(ReadError::Rejected(_))));
     let is_here = |at: u64| object.data_ranges(at..at + 1).next().is_some();
     assert_eq!([0, 300_000, 600_000].map(is_here), [true, false, true]);
+}
+
+/// As what was fetched from a server is in memory for a while.
+#[test]
+fn what_the_source_has_wrong_is_dropped_there_too() {
+    let content = Content::new(noise(700_000, 12));
+    let folder = folder();
+    let cache = cache(folder.path(), LARGE);
+    let source = Arc::new(Doubtful::copy(content.sealed.clone(), [5, 300_000]));
+    let size = content.sealed.len() as u64;
+    let object = cache.object(&content.key(), Part::Data, size).unwrap();
+    let sealed = Sealed::open_appended(Arc::new(Cached::new(source, object))).unwrap();
+    let seal = sealed.accepted_by(&Trust::Digest(content.digest)).unwrap();
+    let reader = VerifiedReader::new(seal, VerifyOptions::default()).unwrap();
+    content.assert_read_by(&reader);
 }

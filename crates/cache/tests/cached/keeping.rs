@@ -1,4 +1,7 @@
-use verimount_source::ReadAt;
+use std::sync::Arc;
+
+use verimount_cache::{Cached, Key, Part};
+use verimount_source::{Ask, Fetch, ReadAt};
 use verimount_testkit::{Random, noise};
 
 use crate::{Content, GRANULE, LARGE, allocated, cache, folder};
@@ -79,4 +82,25 @@ fn a_part_is_kept_and_listed() {
     drop(reader);
     cache.clear().unwrap();
     assert_eq!(cache.stored().unwrap(), []);
+}
+
+#[test]
+fn who_asks_past_caches_gets_what_the_source_has() {
+    let folder = folder();
+    let cache = cache(folder.path(), LARGE);
+    let key = Key::new("key").unwrap();
+    let cached = |byte| {
+        let object = cache.object(&key, Part::Data, 100).unwrap();
+        Cached::new(Arc::new(vec![byte; 100]), object)
+    };
+    let read = |cached: &Cached, ask| {
+        let mut buf = [0];
+        cached.fetch(&mut buf, 50, ask).unwrap();
+        buf[0]
+    };
+    assert_eq!(read(&cached(1), Ask::default()), 1);
+    assert_eq!(read(&cached(2), Ask::default()), 1);
+    assert_eq!(read(&cached(2), Ask::default().past_caches()), 2);
+    // It is kept instead.
+    assert_eq!(read(&cached(3), Ask::default()), 2);
 }

@@ -111,6 +111,25 @@ fn a_key_does_not_replace_what_a_name_pins() {
     }
 }
 
+/// The registry itself does not know the name.
+#[test]
+fn only_a_mirror_of_the_same_name_says_what_that_pins() {
+    let [registry, empty] = [(); 2].map(|()| Registry::new());
+    let [first, second] =
+        [1, 2].map(|seed| Stored::new(noise(BLOCKS * 4096, seed), Layout::Appended, None));
+    let (name, other) = (registry.push(&first, "1"), registry.push(&second, "2"));
+    let at_registry = name.to_string();
+    let (_, digest) = at_registry.split_once('@').unwrap();
+    let gone: Location = format!("oci://{}/repository@{digest}", empty.server.host())
+        .parse()
+        .unwrap();
+    for trust in [Trust::named(), Trust::Unpinned] {
+        let opened = |mirror: &Location| open(&gone, &trust, &OpenOptions::new().mirror(mirror));
+        assert!(read(&opened(&name).unwrap()) == first.data);
+        assert!(opened(&other).is_err(), "{trust:?}");
+    }
+}
+
 #[test]
 fn pins_of_two_seals_are_refused() {
     let folder = tempfile::tempdir().unwrap();
