@@ -66,7 +66,11 @@ pub(crate) fn print_superblock(out: &mut impl Write, superblock: &Superblock) ->
     writeln!(out, "version        {}", superblock.version())?;
     let sector_size = superblock.shape.block_size.bytes();
     writeln!(out, "sector size    {sector_size} bytes")?;
-    writeln!(out, "tag size       {} bytes", superblock.shape.tag_size.get())?;
+    writeln!(
+        out,
+        "tag size       {} bytes",
+        superblock.shape.tag_size.get()
+    )?;
     match interleave_sectors(superblock) {
         Some(sectors) => writeln!(out, "interleave     {sectors} sectors")?,
         None => writeln!(out, "interleave     none: the data is on a separate device")?,

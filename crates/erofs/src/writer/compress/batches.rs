@@ -6,7 +6,7 @@ use verimount_scan::{Content, Contents, Entry, EntryId, Error as ScanError, Inod
 
 use super::{
     codec::Compressor,
-    piece::{Packed, Packer, add_padded},
+    piece::{Packed, Packer, pad},
 };
 use crate::writer::{BuildError, Format, Plan, layout::contents, shape::Data};
 
@@ -68,12 +68,16 @@ pub(super) struct Batches<'p> {
 
 /// What a thread needs to pack batches.
 pub(super) struct Worker<'p> {
-    contents: Contents<'p>,
-    /// The file that was read last. A file may have many pieces, and opening it takes as long as it has ranges.
-    open: Option<(EntryId, Content<'p>)>,
+    reader: Reader<'p>,
     /// None if nothing is compressed.
     packer: Option<Packer>,
     input: Vec<u8>,
+}
+
+struct Reader<'p> {
+    contents: Contents<'p>,
+    /// The file that was read last. A file may have many pieces, and opening it takes as long as it has ranges.
+    open: Option<(EntryId, Content<'p>)>,
 }
 
 /// The most bytes of a piece.
@@ -203,12 +207,16 @@ impl<'p> Batches<'p> {
             ..Packed::default()
         };
         for piece in self.pieces(batch) {
-            worker.read(&piece)?;
             match &mut worker.packer {
-                Some(packer) if piece.is_compressed => packer.pack(&worker.input, &mut packed)?,
+                Some(packer) if piece.is_compressed => {
+                    worker.input.clear();
+                    worker.reader.read(&piece, &mut worker.input)?;
+                    packer.pack(&worker.input, &mut packed)?;
+                }
                 _ => {
                     let block = self.plan.format.block.bytes() as usize;
-                    add_padded(&worker.input, block, &mut packed.blocks);
+                    worker.reader.read(&piece, &mut packed.blocks)?;
+                    pad(&mut packed.blocks, block);
                 }
             }
         }
@@ -224,8 +232,10 @@ impl<'p> Batches<'p> {
         };
         let codec = format.compression.map(|compression| compression.codec);
         Ok(Worker {
-            contents: Contents::new(&self.plan.tree)?,
-            open: None,
+            reader: Reader {
+                contents: Contents::new(&self.plan.tree)?,
+                open: None,
+            },
             packer: codec.map(packer).transpose()?,
             input: Vec::new(),
         })
@@ -249,17 +259,18 @@ fn divided(
     starts.map(move |start| start..range.end.min(start + size))
 }
 
-impl<'p> Worker<'p> {
-    /// Reads a piece.
-    fn read(&mut self, piece: &Piece<'p>) -> Result<(), BuildError> {
+impl<'p> Reader<'p> {
+    /// Adds the bytes of a piece.
+    fn read(&mut self, piece: &Piece<'p>, bytes: &mut Vec<u8>) -> Result<(), BuildError> {
         let range = piece.range.start as usize..piece.range.end as usize;
-        self.input.resize(range.len(), 0);
         if let InodeKind::Symlink(target) = &piece.entry.inode().kind {
-            self.input.copy_from_slice(&target[range]);
+            bytes.extend_from_slice(&target[range]);
             return Ok(());
         }
         let content = opened(&mut self.open, &mut self.contents, piece.entry.id())?;
-        content.read_exact_at(&mut self.input, piece.range.start)?;
+        let at = bytes.len();
+        bytes.resize(at + range.len(), 0);
+        content.read_exact_at(&mut bytes[at..], piece.range.start)?;
         Ok(content.check()?)
     }
 }

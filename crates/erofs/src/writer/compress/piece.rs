@@ -127,13 +127,13 @@ impl Packer {
         let parts = bytes.chunks(self.block);
         let extents = parts.map(|part| Extent::plain(part.len()));
         packed.extents.extend(extents);
-        add_padded(bytes, self.block, &mut packed.blocks);
+        packed.blocks.extend_from_slice(bytes);
+        pad(&mut packed.blocks, self.block);
     }
 }
 
-/// Adds bytes, and zeros up to the end of a block.
-pub(super) fn add_padded(bytes: &[u8], block: usize, blocks: &mut Vec<u8>) {
-    blocks.extend_from_slice(bytes);
+/// Adds zeros up to the end of a block.
+pub(super) fn pad(blocks: &mut Vec<u8>, block: usize) {
     blocks.resize(blocks.len().next_multiple_of(block), 0);
 }
 
