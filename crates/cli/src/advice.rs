@@ -12,10 +12,17 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
              root.img"
                 .to_owned()
         }
-        ErrorKind::NotSealed => format!(
-            ": if it is complete, seal it with verimount seal {at}; mount, ls, cat and extract read it without \
-             verification with --unverified"
-        ),
+        ErrorKind::NotSealed => {
+            let how = if error.location().is_some_and(Location::is_remote) {
+                "where it was made, and publish it again".to_owned()
+            } else {
+                format!("with verimount seal {at}")
+            };
+            format!(
+                ": if it is complete, seal it {how}; mount, ls, cat and extract read it without verification with \
+                 --unverified"
+            )
+        }
         ErrorKind::WrongContent if is_about_volume(error) => {
             ": give --integrity and --integrity-key-file as when it was formatted, as a volume does not store them"
                 .to_owned()
@@ -25,7 +32,11 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
              what it is"
         ),
         ErrorKind::NotFound if is_path_like_url(error) => {
-            "; of URLs, those of http, https, oci, s3, gs and az are read".to_owned()
+            if at.parse().is_ok_and(|at: Location| at.is_remote()) {
+                "; this is only for files on this machine".to_owned()
+            } else {
+                "; of URLs, those of http, https, oci, s3, gs and az are read".to_owned()
+            }
         }
         ErrorKind::DeviceNotTrusted => {
             format!(": give its digest, too: --device {at}@DIGEST, as whoever made it tells")

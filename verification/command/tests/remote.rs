@@ -112,6 +112,16 @@ fn tls_needs_a_known_certificate() {
     with_authority(&none).fails_saying("not a list of certificates in PEM format");
 }
 
+/// `seal http://…` would only be told that there is no such file.
+#[test]
+fn what_is_on_a_server_is_sealed_where_it_was_made() {
+    let server = HttpServer::honest(noise(300_000, 1));
+    let url = server.url("/plain");
+    let unsealed = verimount(args!["cat", &url, "file", "--unpinned", "--no-cache"]);
+    unsealed.fails_saying("seal it where it was made, and publish it again");
+    verimount(args!["seal", &url]).fails_saying("this is only for files on this machine");
+}
+
 #[test]
 fn headers_are_sent_and_never_shown() {
     let world = needs!(World::with_mount_point());
