@@ -17,6 +17,8 @@ use rustix::{
     io::Errno,
 };
 
+use verimount_names::named;
+
 use crate::{
     NodeId, OpenInodes,
     counters::BridgeStatus,
@@ -37,15 +39,18 @@ pub trait Register: Send + Sync {
     fn register(&self, file: BorrowedFd<'_>) -> Result<Self::Id, Errno>;
 }
 
-/// Whether the bridge may pass files through.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passthrough {
-    /// It relays all files.
-    Never,
-    /// As the policy decides, if the kernel can.
-    Auto,
-    /// As the policy decides; opens fail if the kernel cannot.
-    Require,
+named! {
+    /// Whether the bridge may pass files through. The names are those on the command line.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub enum Passthrough {
+        /// As the policy decides, if the kernel can.
+        #[default]
+        Auto = "auto",
+        /// It relays all files.
+        Never = "never",
+        /// As the policy decides; opens fail if the kernel cannot.
+        Require = "require",
+    }
 }
 
 /// How the kernel is to serve the opens of an inode.

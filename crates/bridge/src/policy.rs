@@ -19,6 +19,7 @@ use std::{fmt, path::Path};
 
 use rustix::io::Errno;
 use serde::Deserialize;
+use verimount_names::named;
 
 use condition::Condition;
 use digests::Digests;
@@ -42,16 +43,18 @@ pub use error::PolicyError;
 pub use facts::{Access, Facts};
 pub use moves::{Kind, Move};
 
-/// How a file's content is read and written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Decision {
-    /// By the kernel directly.
-    Passthrough,
-    /// Through this process.
-    Relay,
-    /// Not at all: the open fails with `EACCES`.
-    Deny,
+named! {
+    /// How a file's content is read and written.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Decision {
+        /// By the kernel directly.
+        Passthrough = "passthrough",
+        /// Through this process.
+        Relay = "relay",
+        /// Not at all: the open fails with `EACCES`.
+        Deny = "deny",
+    }
 }
 
 /// What a rule does with an open that it matches.
@@ -148,15 +151,5 @@ impl Policy {
             }
         }
         Ok((self.default, None))
-    }
-}
-
-impl fmt::Display for Decision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Passthrough => "passthrough",
-            Self::Relay => "relay",
-            Self::Deny => "deny",
-        })
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit};
 use verimount_host::{
     bridge::{
@@ -50,9 +50,9 @@ pub(crate) struct Bridge {
     /// With --explain: open for writing instead of reading
     #[arg(long, requires = "explain", conflicts_with = "directory")]
     write: bool,
-    /// Whether files are passed through to the kernel
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
-    passthrough: When,
+    /// Whether files are passed through to the kernel: auto if it can, never, or require to fail if it cannot
+    #[arg(long, value_name = "WHEN", default_value_t, value_parser = one_of(Passthrough::ALL, Passthrough::name))]
+    passthrough: Passthrough,
     /// How long the kernel uses what it has cached: strict asks each time; normal sees changes in
     /// the source within a second; exclusive is for a source that only this mount changes
     #[arg(long, value_name = "HOW", default_value_t, value_parser = one_of(CachePolicy::ALL, CachePolicy::name))]
@@ -66,18 +66,6 @@ pub(crate) struct Bridge {
     no_xattr: bool,
     #[command(flatten)]
     mount: MountArgs,
-}
-
-/// Whether files are passed through.
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum When {
-    /// If the kernel can
-    #[default]
-    Auto,
-    /// Relay all files
-    Never,
-    /// Fail if the kernel cannot
-    Require,
 }
 
 impl Bridge {
@@ -128,7 +116,7 @@ impl Bridge {
             policy_path.as_deref().map(PolicyFile::loaded),
             BridgeOptions {
                 cache: self.cache,
-                passthrough: self.passthrough.into(),
+                passthrough: self.passthrough,
                 is_shared: self.mount.allow_other,
                 no_xattr: self.no_xattr,
             },
@@ -288,15 +276,5 @@ fn is_below(directory: &Path, above: &Path) -> bool {
         (Ok(directory), Ok(above)) => directory != above && directory.starts_with(above),
         // A directory is missing: opening it later reports the error.
         _ => false,
-    }
-}
-
-impl From<When> for Passthrough {
-    fn from(when: When) -> Self {
-        match when {
-            When::Auto => Self::Auto,
-            When::Never => Self::Never,
-            When::Require => Self::Require,
-        }
     }
 }

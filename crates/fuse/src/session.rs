@@ -1,10 +1,12 @@
 use std::{
-    fmt, io,
+    io,
     num::NonZeroUsize,
     os::fd::OwnedFd,
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
 };
+
+use verimount_names::named;
 
 use crate::{
     Agreement, Answering, Awake, Connection, FileSystem, SessionOptions,
@@ -29,24 +31,16 @@ pub struct Serving {
     transport: Transport,
 }
 
-/// How requests reach this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Through one descriptor of `/dev/fuse`.
-    SharedDevice,
-    /// Through a descriptor of `/dev/fuse` for each thread.
-    OwnDevices,
-    /// Through io_uring, on the caller's processor.
-    IoUring,
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SharedDevice => "device shared",
-            Self::OwnDevices => "device per thread",
-            Self::IoUring => "io_uring",
-        })
+named! {
+    /// How requests reach this process.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Transport {
+        /// Through one descriptor of `/dev/fuse`.
+        SharedDevice = "device shared",
+        /// Through a descriptor of `/dev/fuse` for each thread.
+        OwnDevices = "device per thread",
+        /// Through io_uring, on the caller's processor.
+        IoUring = "io_uring",
     }
 }
 
@@ -77,11 +71,11 @@ pub fn serve<F: FileSystem>(
         Answering::ByThreads | Answering::ByProcessor(_) => None,
     };
     let watch = callers.map(|callers| Watch::new(callers, device.clone(), pool.clone()));
-    let workers = Workers {
+    let workers = Arc::new(Workers {
         fs,
         awake: awake.map(Arc::new),
         watch: watch.clone(),
-    };
+    });
     let (mut threads, all_registered) = serve_queues(queues, &workers)?;
     let (devices, transport) = if all_registered {
         // Requests without an answer come through the device even so.
@@ -107,7 +101,7 @@ pub fn serve<F: FileSystem>(
 fn serve_devices<F: FileSystem>(
     devices: Vec<Arc<Device>>,
     room: usize,
-    workers: &Workers<F>,
+    workers: &Arc<Workers<F>>,
 ) -> io::Result<Vec<Handle>> {
     let threads = devices.into_iter().map(|device| {
         let workers = workers.clone();
@@ -122,7 +116,7 @@ fn serve_fairly<F: FileSystem>(
     devices: Vec<Arc<Device>>,
     device: Arc<Device>,
     room: usize,
-    workers: &Workers<F>,
+    workers: &Arc<Workers<F>>,
     pool: Arc<Pool>,
 ) -> io::Result<Vec<Handle>> {
     let threads = devices.into_iter().map(|device| {
@@ -146,7 +140,7 @@ fn serve_fairly<F: FileSystem>(
 /// uses them, which it does only if all were registered.
 fn serve_queues<F: FileSystem>(
     queues: Vec<Slot>,
-    workers: &Workers<F>,
+    workers: &Arc<Workers<F>>,
 ) -> io::Result<(Vec<Handle>, bool)> {
     let (report, reports) = mpsc::channel();
     let expected = queues.len();
@@ -176,7 +170,7 @@ fn serve_queues<F: FileSystem>(
 /// Starts the thread that looks for killed callers, and for the end of the mount.
 fn start_watch<F: FileSystem>(
     watch: Arc<Watch>,
-    workers: Workers<F>,
+    workers: Arc<Workers<F>>,
     room: usize,
 ) -> io::Result<Handle> {
     spawn(move || {

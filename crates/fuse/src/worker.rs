@@ -51,16 +51,6 @@ struct Answers<F: FileSystem> {
     panicked: bool,
 }
 
-impl<F: FileSystem> Clone for Workers<F> {
-    fn clone(&self) -> Self {
-        Self {
-            fs: self.fs.clone(),
-            awake: self.awake.clone(),
-            watch: self.watch.clone(),
-        }
-    }
-}
-
 impl<F: FileSystem> Workers<F> {
     /// A worker for the calling thread, on which it must stay.
     pub(crate) fn worker(&self) -> Worker<F> {

@@ -1,27 +1,19 @@
-use std::{ffi::OsStr, fmt, path::Path};
+use std::{ffi::OsStr, path::Path};
 
 use rustix::io::Errno;
-use serde::Deserialize;
+use verimount_names::named;
 use verimount_verity::FileDigest;
 
 use crate::Caller;
 
-/// How an open may access the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Access {
-    /// Reading only.
-    Read,
-    /// Writing, or reading and writing; truncating; creating.
-    Write,
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        })
+named! {
+    /// How an open may access the file.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Access {
+        /// Reading only.
+        Read = "read",
+        /// Writing, or reading and writing; truncating; creating.
+        Write = "write",
     }
 }
 
