@@ -113,21 +113,11 @@ struct Settled<Id> {
 }
 
 /// An idle backing file. The `O_PATH` descriptor shows whether the file was removed.
-struct Idle<Id> {
-    id: Arc<Id>,
-    path: Arc<OwnedFd>,
-}
-
-impl<Id> Clone for Idle<Id> {
-    fn clone(&self) -> Self {
-        let (id, path) = (Arc::clone(&self.id), Arc::clone(&self.path));
-        Self { id, path }
-    }
-}
+type Idle<Id> = (Arc<Id>, Arc<OwnedFd>);
 
 impl<Id: Send + Sync + 'static> KeepsFile for Idle<Id> {
     fn file(&self) -> BorrowedFd<'_> {
-        self.path.as_fd()
+        self.1.as_fd()
     }
 }
 
@@ -232,7 +222,7 @@ impl<R: Register> BackingTable<R> {
                 return Ok(relayed(Serving::AppendOnly(self.unmappable())));
             }
         };
-        if let Some(Idle { id, path }) = self.idle.remove(node) {
+        if let Some((id, path)) = self.idle.remove(node) {
             self.counters.passthrough.reused.add(1);
             let (mode, keep) = (Serving::Passthrough(id), Some(path));
             return Ok(Settled { mode, keep });
@@ -284,7 +274,7 @@ impl<R: Register> BackingTable<R> {
             keep: Some(path),
         }) = self.inodes.close(node)
         {
-            self.idle.insert(node, Idle { id, path });
+            self.idle.insert(node, (id, path));
         }
     }
 }

@@ -15,6 +15,7 @@ use verimount_verity::{Digest, FileDigest, HashAlgorithm};
 
 use crate::{
     Attr, Caller, Mirror, NodeId,
+    errno::errno,
     file_system::FileSystemKind,
     policy::{Access, Facts},
 };
@@ -184,9 +185,7 @@ impl Facts for OpenFacts<'_> {
         if FileSystemKind::of(file)?.is_answered_by_a_process() {
             return Ok(None);
         }
-        let measured = measure_verity(file);
-        let measured =
-            measured.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let measured = measure_verity(file).map_err(|error| errno(&error))?;
         Ok(measured.and_then(|(number, bytes)| {
             let algorithm = HashAlgorithm::from_number(u8::try_from(number).ok()?)?;
             Digest::new(algorithm, &bytes).map(FileDigest::from)

@@ -28,8 +28,9 @@ use self::open_files::{OpenFiles, OpenFor};
 pub use self::policy_file::PolicyFile;
 use crate::{
     CachePolicy, Kind, Served, Status,
+    errno::errno,
     handles::Handles,
-    limits::{MAX_BACKGROUND, MAX_REQUEST},
+    limits::session,
     listings::Listings,
     unchanged::{LastSeen, Pages, Stamp},
 };
@@ -70,8 +71,7 @@ impl Register for Registrar {
 
     fn register(&self, file: BorrowedFd<'_>) -> Result<Backing, Errno> {
         let connection = self.0.get().ok_or(Errno::PERM)?;
-        let registered = connection.register(file);
-        registered.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        connection.register(file).map_err(|error| errno(&error))
     }
 }
 
@@ -297,21 +297,17 @@ impl Mountable for BridgeFs {
         // Also for files that must not be mapped.
         let has_backing = self.options.passthrough != Passthrough::Never || self.options.is_shared;
         capabilities.set(Capabilities::PASSTHROUGH, has_backing);
+        let answering = if self.options.is_shared {
+            Answering::Fairly
+        } else {
+            Answering::ByProcessor(THREADS_PER_PROCESSOR)
+        };
         SessionOptions {
-            capabilities,
-            max_read: MAX_REQUEST,
-            max_write: MAX_REQUEST,
-            max_readahead: MAX_REQUEST,
-            max_background: MAX_BACKGROUND,
             max_stack_depth: match self.options.passthrough {
                 Passthrough::Never => 1,
                 _ => 1 + u32::from(self.mirror().is_stacked()),
             },
-            answering: if self.options.is_shared {
-                Answering::Fairly
-            } else {
-                Answering::ByProcessor(THREADS_PER_PROCESSOR)
-            },
+            ..session(capabilities, answering)
         }
     }
 

@@ -20,7 +20,7 @@ fn volume_errno(error: &VolumeError) -> Errno {
         VolumeError::DiscardNotAllowed => Errno::OPNOTSUPP,
         VolumeError::Source(ReadError::Io { source, .. })
         | VolumeError::Write(WriteError::Io { source, .. } | WriteError::Flush(source)) => {
-            system(source)
+            errno(source)
         }
         // The first failure, such as a full storage, is the reason for all later ones.
         VolumeError::Latched(first) => volume_errno(first),
@@ -28,6 +28,7 @@ fn volume_errno(error: &VolumeError) -> Errno {
     }
 }
 
-fn system(error: &io::Error) -> Errno {
+/// The number of an error of a system call; `EIO` for any other error.
+pub(crate) fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

@@ -22,31 +22,21 @@ use self::{
 };
 use crate::{
     Resident, Served, VerifiedTree,
-    limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
+    limits::{FOREVER, MAX_REQUEST, session},
 };
 
 pub use self::owners::{Owners, PermissionsStored};
 
-/// What is requested in the INIT negotiation. An image never changes, so the kernel may cache everything
+/// The capabilities that are requested. An image never changes, so the kernel may cache everything
 /// and need not send OPENs, unless files are to be resident. Who calls decides nothing but which attributes are listed, so that mounts can be idmapped.
-const SESSION_OPTIONS: SessionOptions = SessionOptions {
-    capabilities: Capabilities::ALLOW_IDMAP
-        .union(Capabilities::NO_OPEN_SUPPORT)
-        .union(Capabilities::NO_OPENDIR_SUPPORT)
-        .union(Capabilities::DO_READDIRPLUS)
-        .union(Capabilities::READDIRPLUS_AUTO)
-        .union(Capabilities::PARALLEL_DIROPS)
-        .union(Capabilities::CACHE_SYMLINKS)
-        .union(Capabilities::EXPLICIT_INVAL_DATA),
-    max_read: MAX_REQUEST,
-    // Nothing is written; this is the kernel's minimum.
-    max_write: 4096,
-    max_readahead: MAX_REQUEST,
-    max_background: MAX_BACKGROUND,
-    max_stack_depth: 0,
-    // Large reads are faster with threads that may run on any processor.
-    answering: Answering::ByThreads,
-};
+const CAPABILITIES: Capabilities = Capabilities::ALLOW_IDMAP
+    .union(Capabilities::NO_OPEN_SUPPORT)
+    .union(Capabilities::NO_OPENDIR_SUPPORT)
+    .union(Capabilities::DO_READDIRPLUS)
+    .union(Capabilities::READDIRPLUS_AUTO)
+    .union(Capabilities::PARALLEL_DIROPS)
+    .union(Capabilities::CACHE_SYMLINKS)
+    .union(Capabilities::EXPLICIT_INVAL_DATA);
 
 /// The adapter between FUSE and a [`VerifiedTree`].
 pub struct ImageFs {
@@ -137,7 +127,12 @@ impl Drop for ImageFs {
 
 impl Mountable for ImageFs {
     fn session_options(&self) -> SessionOptions {
-        let mut requested = SESSION_OPTIONS;
+        let mut requested = SessionOptions {
+            // Nothing is written; this is the kernel's minimum.
+            max_write: 4096,
+            // Large reads are faster with threads that may run on any processor.
+            ..session(CAPABILITIES, Answering::ByThreads)
+        };
         // With it the kernel reads the access control list of each file that is accessed. Without it,
         // the group's permissions would grant access that the list denies.
         let has_lists = self.tree.inner().has_access_lists();

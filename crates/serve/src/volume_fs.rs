@@ -13,7 +13,7 @@ use verimount_source::Scratch;
 
 use crate::{
     Disk,
-    limits::{FOREVER, MAX_BACKGROUND, MAX_REQUEST},
+    limits::{FOREVER, MAX_REQUEST, session},
 };
 
 /// The only file.
@@ -24,24 +24,15 @@ const DISK_NODE: NodeId = NodeId(2);
 /// devices discard in multiples of it.
 const UNIT: u32 = 4096;
 
-/// What is requested in the INIT negotiation.
-const SESSION_OPTIONS: SessionOptions = SessionOptions {
-    capabilities: Capabilities::NO_OPENDIR_SUPPORT
-        .union(Capabilities::DO_READDIRPLUS)
-        .union(Capabilities::PARALLEL_DIROPS)
-        .union(Capabilities::ASYNC_DIO)
-        // Without it the kernel reads an extended attribute before each write.
-        .union(Capabilities::HANDLE_KILLPRIV_V2)
-        // Any volume has a file with the number of the disk.
-        .union(Capabilities::NO_EXPORT_SUPPORT),
-    max_read: MAX_REQUEST,
-    max_write: MAX_REQUEST,
-    max_readahead: MAX_REQUEST,
-    max_background: MAX_BACKGROUND,
-    max_stack_depth: 0,
-    // Large requests are faster with threads that may run on any processor.
-    answering: Answering::ByThreads,
-};
+/// The capabilities that are requested.
+const CAPABILITIES: Capabilities = Capabilities::NO_OPENDIR_SUPPORT
+    .union(Capabilities::DO_READDIRPLUS)
+    .union(Capabilities::PARALLEL_DIROPS)
+    .union(Capabilities::ASYNC_DIO)
+    // Without it the kernel reads an extended attribute before each write.
+    .union(Capabilities::HANDLE_KILLPRIV_V2)
+    // Any volume has a file with the number of the disk.
+    .union(Capabilities::NO_EXPORT_SUPPORT);
 
 /// The disk bypasses the page cache. Programs that use a disk have a cache of their own; a second one
 /// would hold the same data, cost a copy, and split writes. The page cache would also take a short read
@@ -125,7 +116,8 @@ impl VolumeFs {
 
 impl Mountable for VolumeFs {
     fn session_options(&self) -> SessionOptions {
-        SESSION_OPTIONS
+        // Large requests are faster with threads that may run on any processor.
+        session(CAPABILITIES, Answering::ByThreads)
     }
 }
 

@@ -48,14 +48,11 @@ fn bound(text: &str) -> Result<Option<u64>, InvalidRange> {
     if text.is_empty() {
         return Ok(None);
     }
-    let (digits, shift) = match text.as_bytes().last() {
-        Some(b'K') => (text.strip_suffix('K'), 10),
-        Some(b'M') => (text.strip_suffix('M'), 20),
-        Some(b'G') => (text.strip_suffix('G'), 30),
-        Some(b'T') => (text.strip_suffix('T'), 40),
-        _ => (Some(text), 0),
-    };
-    let number: u64 = digits
+    let units = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
+    let mut units = units.into_iter();
+    let with_unit = units.find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+    let (digits, shift) = with_unit.unwrap_or((text, 0));
+    let number: u64 = Some(digits)
         .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
         .and_then(|digits| digits.parse().ok())
         .ok_or(InvalidRange)?;

@@ -25,6 +25,7 @@ use verimount_nbd::memory_limit;
 use verimount_sys::{holds_write_lease, release_lease, seclude_mount, take_write_lease};
 
 use super::pressure::Trigger;
+use crate::errno::errno;
 
 /// The largest page of the memory, in bytes: pieces of files that begin and end there are written without
 /// clearing a page before.
@@ -180,7 +181,7 @@ impl ResidentMemory {
         let path = OFlags::PATH | OFlags::CLOEXEC;
         let sealed = openat(&self.read_only, &name, path, Mode::empty());
         unlinkat(&self.writable, &name, AtFlags::empty())?;
-        take_write_lease(&writable).map_err(errno)?;
+        take_write_lease(&writable).map_err(|error| errno(&error))?;
         Ok(NewFile {
             writable,
             sealed: sealed?,
@@ -200,12 +201,8 @@ fn read_only_clone(mount: &OwnedFd) -> Result<OwnedFd, Errno> {
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
     let clone = open_tree(mount, c"", flags)?;
-    seclude_mount(&clone, true).map_err(errno)?;
+    seclude_mount(&clone, true).map_err(|error| errno(&error))?;
     Ok(clone)
-}
-
-fn errno(error: io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 /// A file that is being filled. A lease shows whether anybody else has opened it, as root can by way of
@@ -251,7 +248,7 @@ impl NewFile {
         if !holds_write_lease(&self.writable) {
             return Err(Errno::BUSY);
         }
-        release_lease(&self.writable).map_err(errno)?;
+        release_lease(&self.writable).map_err(|error| errno(&error))?;
         fcntl_dupfd_cloexec(&self.sealed, 0)
     }
 }
