@@ -84,3 +84,55 @@ fn is_unsigned(file: &dyn ReadAt, offset: u64, unsigned: &[u8]) -> io::Result<bo
         .map_err(io::Error::other)?;
     Ok(stored[DESCRIPTOR_SIZE..] == unsigned[DESCRIPTOR_SIZE..])
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, num::NonZeroUsize, ops::ControlFlow, path::Path};
+
+    use verimount_verity::{TreeParams, append_seal};
+
+    use super::*;
+    use crate::{Options, accepted::Accepted};
+
+    /// Writes a file with its seal, and returns its bytes.
+    fn sealed(path: &Path, data: [u8; 100]) -> Vec<u8> {
+        fs::write(path, data).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        let (params, threads) = (TreeParams::default(), NonZeroUsize::MIN);
+        let go_on = &mut |_| ControlFlow::Continue(());
+        append_seal(&data.to_vec(), &file, &params, threads, go_on).unwrap();
+        fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn only_the_end_of_the_same_content_is_repaired() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, other] = ["own", "other"].map(|name| folder.path().join(name));
+        let (right, of_other) = (sealed(&own, [1; 100]), sealed(&other, [2; 100]));
+        let options = Options {
+            repair: true,
+            mirrors: vec![own.as_path().into()],
+            ..Options::default()
+        };
+        let place = |path: &Path| Place::new(path.into(), &options);
+        let (seal, _) = Accepted::OwnSeal.found_at(&place(&own)).unwrap();
+        let is_found = |path: &Path| {
+            let place = place(path);
+            let (source, _) = place.content().unwrap();
+            beheaded(&seal, &place, source).is_some()
+        };
+        for (path, right, is_own) in [(&own, &right, true), (&other, &of_other, false)] {
+            let mut damaged = right.clone();
+            let descriptor = damaged.len() - 4096;
+            damaged[descriptor + 20] ^= 1;
+            fs::write(path, &damaged).unwrap();
+            assert_eq!(is_found(path), is_own);
+            let expected = if is_own { right } else { &damaged };
+            assert!(fs::read(path).unwrap() == *expected);
+        }
+        // Nor is it mended when nothing is wrong with it.
+        fs::write(&other, &of_other).unwrap();
+        assert!(!is_found(&other));
+        assert!(fs::read(&other).unwrap() == of_other);
+    }
+}

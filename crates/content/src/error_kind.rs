@@ -195,6 +195,8 @@ impl From<&io::Error> for ErrorKind {
 
 #[cfg(test)]
 mod tests {
+    use verimount_verity::{Corruption, FileDigest};
+
     use super::*;
 
     #[test]
@@ -255,6 +257,54 @@ mod tests {
             // An error inside another one, as where content is opened while it is read.
             let wrapped = Fault::io(at(), io::Error::other(error));
             assert_eq!(wrapped.kind(), kind, "{wrapped}");
+        }
+    }
+
+    /// Whose data is damaged mends it; whose data is another one looks for the right one, or is attacked.
+    #[test]
+    fn damage_is_told_from_other_content() {
+        let at = || "x".as_ref() as &std::path::Path;
+        let digest =
+            |digit: &str| -> FileDigest { format!("sha256:{}", digit.repeat(64)).parse().unwrap() };
+        let (expected, actual) = (digest("1"), digest("2"));
+        let [file, topmost] = [
+            VerityError::WrongDigest {
+                expected: expected.into(),
+                actual: actual.into(),
+            },
+            VerityError::WrongRootHash {
+                expected: (*expected.digest()).into(),
+                actual: (*actual.digest()).into(),
+            },
+        ];
+        let (expected, actual) = (5, 6);
+        for (error, kind) in [
+            (Fault::seal(at(), file), ErrorKind::WrongContent),
+            (Fault::seal(at(), topmost), ErrorKind::WrongContent),
+            (
+                Fault::seal(at(), VerityError::NotSigned),
+                ErrorKind::WrongContent,
+            ),
+            (
+                Fault::DataBlocks { expected, actual }.at(at()),
+                ErrorKind::WrongContent,
+            ),
+            (Fault::WrongSuperblock.at(at()), ErrorKind::WrongContent),
+            (
+                Fault::seal(at(), Corruption::Signature.into()),
+                ErrorKind::Corrupt,
+            ),
+            (
+                Fault::SizeChanged {
+                    sidecar: at().into(),
+                    expected,
+                    actual,
+                }
+                .at(at()),
+                ErrorKind::Corrupt,
+            ),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
         }
     }
 }

@@ -251,4 +251,17 @@ mod tests {
         fs::write(&sidecar, hashes).unwrap();
         fails(&**closed().data_unverified());
     }
+
+    #[test]
+    fn a_copy_of_another_size_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mirror");
+        for (len, is_read) in [(99, false), (100, true), (101, false)] {
+            fs::write(&path, vec![7; len]).unwrap();
+            let place = Place::new(path.as_path().into(), &Options::default());
+            let copy = file_copy(place.into(), |place| Ok(place.content()?.0), 100);
+            let fetched = copy.fetch(&mut [0; 10], 0, Ask::default());
+            assert_eq!(fetched.is_ok(), is_read, "{len}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use verimount_cache::{Cache, Cached, Key, Part};
 use verimount_mirrors::{MirrorStats, Mirrored, Mirrors, PlaceKind};
 use verimount_source::{Ask, Fetch, Given, Hint, ReadError, stream_in_pieces};
 use verimount_sync::Mutex;
-use verimount_testkit::noise;
+use verimount_testkit::{Doubtful, noise};
 
 const SIZE: usize = 100_000;
 
@@ -378,6 +378,18 @@ fn readers_who_got_the_same_wrong_bytes_have_one_complaint() {
         scope.spawn(reader);
     });
     assert_eq!(of(&mirrors.stats(), |place| place.wrong), [2, 1]);
+}
+
+/// As what came damaged from a server is in memory for a while.
+#[test]
+fn a_place_is_told_what_it_had_wrong_and_asked_again() {
+    let doubtful = Arc::new(Doubtful::copy(noise(SIZE, 1), [5_000]));
+    let failing = Copy::new();
+    failing.set_failing(true);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let source = Mirrors::new(places, TIMEOUT).part("data", vec![doubtful.clone(), failing]);
+    read(&source, 0..10_000).unwrap();
+    assert_eq!(doubtful.distrusted(), 1);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use verimount_cache::{Cached, Part};
-use verimount_source::{ReadAt, ReadError};
+use verimount_cache::{Cached, Key, Part};
+use verimount_source::{Fetch, MendableFile, ReadAt, ReadError};
 use verimount_testkit::{Doubtful, Random, noise};
 use verimount_verity::{Sealed, Trust, VerifiedReader, VerifyOptions};
 
@@ -198,4 +198,19 @@ fn what_the_source_has_wrong_is_dropped_there_too() {
     let seal = sealed.accepted_by(&Trust::Digest(content.digest)).unwrap();
     let reader = VerifiedReader::new(seal, VerifyOptions::default()).unwrap();
     content.assert_read_by(&reader);
+}
+
+/// As copies on this machine are among the places of what is kept.
+#[test]
+fn the_source_is_mended() {
+    let folder = folder();
+    let cache = cache(folder.path(), LARGE);
+    let path = folder.path().join("file");
+    fs::write(&path, [1; 100]).unwrap();
+    let source = Arc::new(MendableFile::open(&path).unwrap());
+    let object = cache.object(&Key::new("key").unwrap(), Part::Data, 100);
+    let cached = Cached::new(source, object.unwrap());
+    cached.mend(&[2; 20], 50).unwrap();
+    let expected = [[1; 50].as_slice(), &[2; 20], &[1; 30]].concat();
+    assert_eq!(fs::read(&path).unwrap(), expected);
 }
