@@ -116,15 +116,15 @@ fn extract_watched(
         ContentFault::Cancelled => fault.at(location),
         _ => fault.at(directory.join(path)),
     };
+    let mut failed = None;
     let walked = walk(tree, NodeId::ROOT, PathBuf::new(), |path, attr| {
         let extracted = extraction.entry(path, attr);
-        extracted.map_err(|fault| Failure::At(error(fault, path)))
+        extracted.inspect_err(|_| failed = Some(path.to_owned()))
     });
-    match walked {
-        Err(Failure::Walk(error)) => return Err(ContentFault::image(location, error)),
-        Err(Failure::At(error)) => return Err(error),
-        Ok(()) => {}
-    }
+    walked.map_err(|fault| match failed {
+        Some(path) => error(fault, &path),
+        None => fault.at(location),
+    })?;
     for index in extraction.directories.inner_first() {
         let finished = extraction.finish_directory(index);
         finished.map_err(|fault| error(fault, &extraction.directories.path(index)))?;
@@ -132,18 +132,6 @@ fn extract_watched(
     Ok(Extracted {
         unrestored: extraction.restorer.unrestored,
     })
-}
-
-/// Why extracting ended early.
-enum Failure {
-    Walk(TreeError),
-    At(Error),
-}
-
-impl From<TreeError> for Failure {
-    fn from(error: TreeError) -> Self {
-        Self::Walk(error)
-    }
 }
 
 struct Extraction<'a> {
