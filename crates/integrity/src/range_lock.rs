@@ -1,4 +1,4 @@
-use std::{collections::VecDeque, ops::Range};
+use std::{collections::BTreeMap, ops::Range};
 
 use verimount_sync::{Condvar, Mutex};
 
@@ -14,13 +14,12 @@ pub(crate) struct RangeLocks {
 #[derive(Debug, Default)]
 struct Requests {
     /// Requests that hold or await their lock, in order of arrival.
-    queue: VecDeque<Request>,
+    queue: BTreeMap<u64, Request>,
     next_id: u64,
 }
 
 #[derive(Debug)]
 struct Request {
-    id: u64,
     range: Range<u64>,
     access: Access,
 }
@@ -47,7 +46,7 @@ impl RangeLocks {
         let mut requests = self.requests.lock();
         let id = requests.next_id;
         requests.next_id += 1;
-        requests.queue.push_back(Request { id, range, access });
+        requests.queue.insert(id, Request { range, access });
         while requests.must_wait(id) {
             requests = self.released.wait(requests);
         }
@@ -57,11 +56,9 @@ impl RangeLocks {
 
 impl Requests {
     fn must_wait(&self, id: u64) -> bool {
-        let position = self.queue.partition_point(|request| request.id < id);
-        let mut before = self.queue.range(..position);
-        let own = &self.queue[position];
-        debug_assert_eq!(own.id, id, "requests are queued in order of arrival");
-        before.any(|request| request.conflicts_with(own))
+        let own = &self.queue[&id];
+        let mut before = self.queue.range(..id);
+        before.any(|(_, request)| request.conflicts_with(own))
     }
 }
 
@@ -76,7 +73,7 @@ impl Request {
 impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         let mut requests = self.locks.requests.lock();
-        requests.queue.retain(|request| request.id != self.id);
+        requests.queue.remove(&self.id);
         drop(requests);
         self.locks.released.notify_all();
     }

@@ -13,21 +13,15 @@
 use std::io;
 
 use rustix::io::Errno;
+use zerocopy::big_endian::U64;
 
 use crate::{
     Export,
     protocol::{CommandFlags, MAX_REQUEST, REQUEST_MAGIC, RequestHeader, command},
 };
 
-/// A request, without the data of a write.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Request {
-    pub(crate) cookie: u64,
-    command: u16,
-    flags: u16,
-    offset: u64,
-    len: u32,
-}
+/// The header of a valid request.
+pub(crate) struct Request(RequestHeader);
 
 impl Request {
     /// Validates a received request header.
@@ -35,30 +29,28 @@ impl Request {
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] for a wrong magic number or a write that is too long. The
     /// position of the next request is then unknown.
-    pub(crate) fn parse(header: &RequestHeader) -> io::Result<Self> {
-        let request = Self {
-            cookie: header.cookie.get(),
-            command: header.command.get(),
-            flags: header.flags.get(),
-            offset: header.offset.get(),
-            len: header.len.get(),
-        };
-        let brings_too_much = request.command == command::WRITE && request.len > MAX_REQUEST;
-        if header.magic.get() != REQUEST_MAGIC || brings_too_much {
+    pub(crate) fn parse(header: RequestHeader) -> io::Result<Self> {
+        let brings_too_much = header.command == command::WRITE && header.len > MAX_REQUEST;
+        if header.magic != REQUEST_MAGIC || brings_too_much {
             let reason = "malformed request from the client";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
-        Ok(request)
+        Ok(Self(header))
+    }
+
+    /// What its answer must repeat.
+    pub(crate) fn cookie(&self) -> U64 {
+        self.0.cookie
     }
 
     /// Whether this is a disconnect: no more requests follow, and no answer is expected.
     pub(crate) fn is_last(&self) -> bool {
-        self.command == command::DISCONNECT
+        self.0.command == command::DISCONNECT
     }
 
     /// The length of the data that follows the header, in bytes.
     pub(crate) fn data_len(&self) -> usize {
-        match self.command {
+        match self.0.command.get() {
             command::WRITE => self.len(),
             _ => 0,
         }
@@ -66,9 +58,9 @@ impl Request {
 
     /// The length of the buffer for its data or the data of its answer, in bytes.
     pub(crate) fn buffer_len(&self) -> usize {
-        match self.command {
+        match self.0.command.get() {
             command::WRITE => self.len(),
-            command::READ if self.len <= MAX_REQUEST => self.len(),
+            command::READ if self.0.len <= MAX_REQUEST => self.len(),
             _ => 0,
         }
     }
@@ -79,22 +71,23 @@ impl Request {
     /// # Errors
     /// The error for the client.
     pub(crate) fn perform(&self, export: &impl Export, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let flags = CommandFlags::from_bits(self.flags).ok_or(Errno::INVAL)?;
-        let changes = !matches!(self.command, command::READ | command::FLUSH);
+        let flags = CommandFlags::from_bits(self.0.flags.get()).ok_or(Errno::INVAL)?;
+        let changes = !matches!(self.0.command.get(), command::READ | command::FLUSH);
         if changes && export.is_read_only() {
             return Err(Errno::PERM);
         }
         self.check_range(export.size(), changes)?;
-        match self.command {
-            command::READ if self.len > MAX_REQUEST => return Err(Errno::INVAL),
+        let (offset, len) = (self.0.offset.get(), self.0.len.get());
+        match self.0.command.get() {
+            command::READ if self.0.len > MAX_REQUEST => return Err(Errno::INVAL),
             command::READ => {
-                export.read(part(buffer, self.len())?, self.offset)?;
+                export.read(part(buffer, self.len())?, offset)?;
                 return Ok(self.len());
             }
-            command::WRITE => export.write(part(buffer, self.len())?, self.offset)?,
+            command::WRITE => export.write(part(buffer, self.len())?, offset)?,
             command::FLUSH => export.flush()?,
-            command::TRIM if export.can_trim() => export.trim(self.offset, self.len.into())?,
-            command::WRITE_ZEROES => export.write_zeroes(self.offset, self.len.into())?,
+            command::TRIM if export.can_trim() => export.trim(offset, len.into())?,
+            command::WRITE_ZEROES => export.write_zeroes(offset, len.into())?,
             _ => return Err(Errno::INVAL),
         }
         if changes && flags.contains(CommandFlags::FUA) {
@@ -104,7 +97,7 @@ impl Request {
     }
 
     fn check_range(&self, size: u64, changes: bool) -> Result<(), Errno> {
-        match self.offset.checked_add(self.len.into()) {
+        match self.0.offset.get().checked_add(self.0.len.into()) {
             Some(end) if end <= size => Ok(()),
             _ if changes => Err(Errno::NOSPC),
             _ => Err(Errno::INVAL),
@@ -113,7 +106,7 @@ impl Request {
 
     fn len(&self) -> usize {
         // 32 bits fit on all supported machines.
-        usize::try_from(self.len).unwrap_or(usize::MAX)
+        usize::try_from(self.0.len.get()).unwrap_or(usize::MAX)
     }
 }
 

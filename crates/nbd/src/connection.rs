@@ -11,7 +11,7 @@ use std::{
 
 use rustix::io::Errno;
 use verimount_sync::Mutex;
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromZeros, IntoBytes, big_endian::U64};
 
 use crate::{
     Export,
@@ -83,11 +83,11 @@ impl<'a, E: Export> Connection<'a, E> {
         // Its client must not wait for ever, even if the export panics.
         let perform = AssertUnwindSafe(|| request.perform(self.export, &mut buffer));
         match catch_unwind(perform).unwrap_or(Err(Errno::IO)) {
-            Ok(len @ 1..) => self.send(request.cookie, Ok(&buffer[..len])),
+            Ok(len @ 1..) => self.send(request.cookie(), Ok(&buffer[..len])),
             other => {
                 // Free the memory for other requests while the client takes the answer.
                 drop(buffer);
-                self.send(request.cookie, other.map(|_| &[][..]))
+                self.send(request.cookie(), other.map(|_| &[][..]))
             }
         }
     }
@@ -114,7 +114,7 @@ impl<'a, E: Export> Connection<'a, E> {
             other => other?,
         }
         self.client.note_activity();
-        let request = Request::parse(&header)?;
+        let request = Request::parse(header)?;
         let mut buffer = self.memory.take(request.buffer_len(), self.client);
         if request.data_len() > 0 {
             let data = &mut buffer[..request.data_len()];
@@ -124,11 +124,11 @@ impl<'a, E: Export> Connection<'a, E> {
         Ok((!request.is_last()).then_some((request, buffer)))
     }
 
-    fn send(&self, cookie: u64, answer: Result<&[u8], Errno>) -> io::Result<()> {
+    fn send(&self, cookie: U64, answer: Result<&[u8], Errno>) -> io::Result<()> {
         let header = ReplyHeader {
             magic: REPLY_MAGIC.into(),
             error: answer.err().map_or(0, error_number).into(),
-            cookie: cookie.into(),
+            cookie,
         };
         let header = header.as_bytes();
         let data = answer.unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The bounded memory for the data of requests, shared by all clients.
 
 use std::{
+    collections::BTreeMap,
     mem,
     ops::{Deref, DerefMut},
     sync::Arc,
@@ -36,7 +37,9 @@ struct State {
     /// Ticket numbers: requests get memory in order of arrival.
     next_number: u64,
     served_number: u64,
-    transfers: Vec<Transfer>,
+    /// In the order in which they began.
+    transfers: BTreeMap<u64, Transfer>,
+    next_transfer: u64,
 }
 
 /// A transfer of a buffer from or to a client that is in progress.
@@ -94,19 +97,17 @@ impl Memory {
 
     /// Runs `action`, a transfer of a buffer from or to `client`.
     pub(crate) fn transfer<T>(&self, client: &Arc<Client>, action: impl FnOnce() -> T) -> T {
-        let since = Instant::now();
-        self.state.lock().transfers.push(Transfer {
-            client: client.clone(),
-            since,
-        });
-        let result = action();
         let mut state = self.state.lock();
-        // Another client's transfer may have begun at the same instant.
-        let own =
-            |transfer: &Transfer| transfer.since == since && Arc::ptr_eq(&transfer.client, client);
-        if let Some(own) = state.transfers.iter().position(own) {
-            state.transfers.swap_remove(own);
-        }
+        let transfer = Transfer {
+            client: client.clone(),
+            since: Instant::now(),
+        };
+        let number = state.next_transfer;
+        state.next_transfer += 1;
+        state.transfers.insert(number, transfer);
+        drop(state);
+        let result = action();
+        self.state.lock().transfers.remove(&number);
         result
     }
 
@@ -120,14 +121,15 @@ impl Memory {
         mut state: MutexGuard<'a, State>,
         client: &Arc<Client>,
     ) -> MutexGuard<'a, State> {
-        let slowest = state.slowest_but(client);
-        let left = slowest.map_or(self.stall, |index| {
-            self.stall
-                .saturating_sub(state.transfers[index].since.elapsed())
+        let mut transfers = state.transfers.iter();
+        let slowest = transfers.find(|(_, transfer)| !Arc::ptr_eq(&transfer.client, client));
+        let left = slowest.map_or(self.stall, |(_, transfer)| {
+            self.stall.saturating_sub(transfer.since.elapsed())
         });
-        if let (Some(index), Duration::ZERO) = (slowest, left) {
-            let stalled = state.transfers.swap_remove(index).client;
-            stalled.disconnect("it stalled while others waited for its memory");
+        if let (Some((&number, stalled)), Duration::ZERO) = (slowest, left) {
+            let reason = "it stalled while others waited for its memory";
+            stalled.client.disconnect(reason);
+            state.transfers.remove(&number);
             return state;
         }
         self.freed.wait_timeout(state, left)
@@ -161,14 +163,6 @@ impl State {
     fn forget_kept(&mut self) {
         self.kept.clear();
         self.kept_len = 0;
-    }
-
-    /// The longest transfer in progress of any client but this one.
-    fn slowest_but(&self, client: &Arc<Client>) -> Option<usize> {
-        let transfers = self.transfers.iter().enumerate();
-        let others = transfers.filter(|(_, transfer)| !Arc::ptr_eq(&transfer.client, client));
-        let slowest = others.min_by_key(|(_, transfer)| transfer.since);
-        slowest.map(|(index, _)| index)
     }
 }
 

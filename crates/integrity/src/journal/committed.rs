@@ -17,7 +17,7 @@ pub(super) struct Committed {
     /// The position of the next section to write.
     position: Position,
     /// How many sections from `position` on may be overwritten.
-    free: usize,
+    pub(super) free: usize,
     /// The sections that may not be overwritten, oldest first.
     sections: VecDeque<Section>,
     /// Some sections have not been flushed.
@@ -71,11 +71,6 @@ impl Committed {
     pub(super) fn held(&self) -> usize {
         let is_held = |section: &&Section| matches!(section, Section::Held(_));
         self.sections.iter().rev().take_while(is_held).count()
-    }
-
-    /// The number of sections that may be overwritten.
-    pub(super) fn free(&self) -> usize {
-        self.free
     }
 
     /// Writes blocks to as many sections as they need. Enough sections must be free.

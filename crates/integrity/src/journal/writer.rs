@@ -147,7 +147,7 @@ impl Journal {
             uncommitted -= count;
             let sections = count.div_ceil(per_section);
             let held = (committed.held() + sections) * self.layout.section_len();
-            if committed.free() < sections || held > self.memory {
+            if committed.free < sections || held > self.memory {
                 committed.bring_to_place(blocks, &self.pending)?;
                 // The next writes may complete tag sectors that are only partly known; keep the few
                 // journal sections with their blocks until then.
