@@ -22,12 +22,17 @@ static OF_PROCESS: AtomicU64 = AtomicU64::new(MEMORY);
 /// least 4 MiB, and beyond that what readers wait for.
 pub fn set_fetch_memory(bytes: u64) {
     OF_PROCESS.store(bytes.max(MIN_MEMORY), Relaxed);
-    Engine::of_process().set_memory(bytes_of_process());
+    Engine::of_process().set_memory(fetch_memory_limit());
 }
 
-/// How many bytes this process keeps in memory of what was fetched, at most.
-pub(crate) fn bytes_of_process() -> u64 {
+/// How many bytes this process keeps in memory of what was fetched, at most, but for what readers wait for.
+pub fn fetch_memory_limit() -> u64 {
     OF_PROCESS.load(Relaxed)
+}
+
+/// How many bytes this process keeps in memory of what it fetched, in all sessions.
+pub fn fetch_memory() -> u64 {
+    Engine::of_process().memory()
 }
 
 /// Connections, threads and memory for what is fetched. Tests have other values.
@@ -63,7 +68,7 @@ pub(crate) struct PerServer {
 
 impl Budget {
     pub(crate) fn of_process() -> Self {
-        Self::default().with_memory(bytes_of_process())
+        Self::default().with_memory(fetch_memory_limit())
     }
 
     /// With this many bytes in memory.

@@ -3,7 +3,7 @@
 use std::{
     io::{self, Read},
     ops::Range,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -177,7 +177,7 @@ impl Client {
         let head = Head::new(answer.status().as_u16(), answer.headers());
         let is_same = head.check(range, version);
         if let Err(Error::Replaced) = is_same {
-            self.session.counters().changed();
+            self.session.counters().changes.fetch_add(1, Relaxed);
         }
         if !is_same.map_err(|error| failure(error, &head))? {
             self.replaced(head.version(version.size)?)?;
@@ -194,7 +194,7 @@ impl Client {
         if other.as_ref() == Some(&now) {
             return Ok(());
         }
-        self.session.counters().changed();
+        self.session.counters().changes.fetch_add(1, Relaxed);
         if other.replace(now).is_none() {
             tracing::warn!(
                 file = self.target.own_url().map(tracing::field::display),
@@ -245,7 +245,7 @@ impl Client {
         let own = own.filter(|own| at.is_same_server(own));
         let headers = own.and_then(|own| self.session.headers_for(own));
         let send = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
-            self.session.counters().request();
+            self.session.counters().requests.fetch_add(1, Relaxed);
             let http = self.session.http();
             let mut request = match &range {
                 Some(range) => http.get(at.uri())?.header(RANGE, range),

@@ -4,6 +4,7 @@ use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
     ops::Range,
+    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -51,7 +52,7 @@ impl<'a> Attempts<'a> {
         let Failure { error, retry_after } = failure;
         // That nothing works after closing is no failure.
         self.closing.check()?;
-        self.session.counters().failed(&error);
+        self.session.failed(&error);
         if !error.may_pass() {
             return Err(error);
         }
@@ -214,7 +215,8 @@ impl Partial {
                 return Err(Error::Broken("it is too slow".to_owned()));
             }
             let read = body.read(&mut self.bytes[self.filled..])?;
-            attempts.session.counters().received(read);
+            let received = &attempts.session.counters().bytes;
+            received.fetch_add(read as u64, Relaxed);
             self.filled += read;
         }
         Ok(())

@@ -58,8 +58,8 @@ mod url;
 #[cfg(test)]
 mod tests;
 
-pub use budget::set_fetch_memory;
-pub use counters::{RemoteFailure, RemoteStats, Retries};
+pub use budget::{fetch_memory, fetch_memory_limit, set_fetch_memory};
+pub use counters::{RemoteFailure, RemoteStats};
 pub use error::Error;
 pub use headers::{Headers, ParseHeadersError};
 pub use helping::{helper_tasks, own_files};

@@ -1,6 +1,9 @@
 //! An open file, whose granules the engine fetches.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use verimount_source::{GRANULE, granules};
 
@@ -68,7 +71,8 @@ impl OpenFile {
     /// Forgets granules that were found to be wrong.
     pub(crate) fn distrust(&self, granules: Range<u64>) {
         let forgotten = self.engine.distrust(self.id, granules);
-        self.session().counters().distrusted(forgotten * GRANULE);
+        let distrusted = &self.session().counters().distrusted;
+        distrusted.fetch_add(forgotten * GRANULE, Relaxed);
     }
 
     /// Fetches a range in the calling thread, and keeps nothing.

@@ -3,7 +3,7 @@ use std::{
     ops::ControlFlow,
     str::FromStr,
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use thiserror::Error;
@@ -16,7 +16,7 @@ use crate::{
     client::{Client, Target},
     closing::Closing,
     cloud::{Buckets, Object, ObjectName},
-    counters::Counters,
+    counters::{Counters, RemoteFailure},
     engine::Engine,
     fetch,
     http::Http,
@@ -110,6 +110,7 @@ struct Shared {
     closing: Closing,
     budget: RetryBudget,
     counters: Counters,
+    last_failure: Mutex<Option<RemoteFailure>>,
     files: Mutex<Vec<Weak<OpenFile>>>,
     buckets: Buckets,
 }
@@ -129,6 +130,7 @@ impl Session {
             closing: Closing::default(),
             budget: RetryBudget::default(),
             counters: Counters::default(),
+            last_failure: Mutex::default(),
             files: Mutex::default(),
             buckets: Buckets::default(),
         };
@@ -241,7 +243,19 @@ impl Session {
 
     /// What it has done so far.
     pub fn stats(&self) -> RemoteStats {
-        self.shared.counters.get()
+        self.shared.counters.stats()
+    }
+
+    /// The last failure of a request, which may have been repaired by a retry.
+    pub fn last_failure(&self) -> Option<RemoteFailure> {
+        self.shared.last_failure.lock().clone()
+    }
+
+    pub(crate) fn failed(&self, error: &Error) {
+        *self.shared.last_failure.lock() = Some(RemoteFailure {
+            error: error.clone(),
+            at: SystemTime::now(),
+        });
     }
 
     /// Ends all that is under way: reads that wait and all later ones fail.

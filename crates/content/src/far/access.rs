@@ -8,7 +8,7 @@ use std::{
 use crate::{CacheStatus, Origin, OriginFailure, OriginReplacement, OriginStatus};
 use verimount_cache::Cache;
 use verimount_names::printable;
-use verimount_remote::Session;
+use verimount_remote::{Session, fetch_memory, fetch_memory_limit};
 use verimount_sync::Mutex;
 use verimount_verity::FileDigest;
 
@@ -105,22 +105,22 @@ impl Access {
 
 impl Origin for Access {
     fn status(&self) -> OriginStatus {
-        let stats = self.session.stats();
+        let (stats, failure) = (self.session.stats(), self.session.last_failure());
         OriginStatus {
             requests: stats.requests,
             bytes_received: stats.bytes,
-            retries_busy: stats.retries.busy,
-            retries_unreachable: stats.retries.unreachable,
-            retries_broken: stats.retries.broken,
+            retries_busy: stats.retries_busy,
+            retries_unreachable: stats.retries_unreachable,
+            retries_broken: stats.retries_broken,
             bytes_rejected: stats.distrusted,
             changes: stats.changes,
             replaced: self.replaced.lock().clone(),
-            last_failure: stats.last_failure.map(|failure| OriginFailure {
+            last_failure: failure.map(|failure| OriginFailure {
                 at: seconds(failure.at),
                 reason: failure.error.to_string(),
             }),
-            fetch_memory: stats.memory,
-            fetch_memory_limit: stats.memory_limit,
+            fetch_memory: fetch_memory(),
+            fetch_memory_limit: fetch_memory_limit(),
             cache: self.cache.as_ref().map(cache_status),
         }
     }

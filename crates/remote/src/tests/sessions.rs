@@ -80,12 +80,12 @@ fn what_was_done_is_counted() {
     assert_eq!(stats.bytes, 2 * GRANULE);
     // There are five, and one for the end, which this server refuses whenever it comes.
     assert!([5, 6].contains(&stats.requests), "{}", stats.requests);
-    assert_eq!((stats.retries.busy, stats.retries.broken), (2, 1));
-    assert_eq!(stats.retries.unreachable, 0);
-    let last = stats.last_failure.unwrap().error;
+    assert_eq!((stats.retries_busy, stats.retries_broken), (2, 1));
+    assert_eq!(stats.retries_unreachable, 0);
+    let last = session.last_failure().unwrap().error;
     assert!(matches!(last, Error::Broken(_)), "{last:?}");
     read(&file, 2 * GRANULE, 10).unwrap_err();
-    let last = session.stats().last_failure.unwrap().error;
+    let last = session.last_failure().unwrap().error;
     assert_eq!(last, Error::NotFound { status: 404 });
     drop(session);
     assert!(super::open(&server, patient()).is_err());
