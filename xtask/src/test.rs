@@ -83,15 +83,6 @@ const FURTHER_STEPS: [FurtherStep; 12] = [
         |_| check_packages(),
     ),
     (
-        "Features of the library",
-        "tests it with each alone",
-        4,
-        |_| {
-            features::alone("test")
-                .try_for_each(|mut test| command::run(test.args(["--lib", "--tests"])))
-        },
-    ),
-    (
         "Conformance of mirrored directories",
         "other projects' test suites, in short",
         6,
@@ -141,6 +132,15 @@ const FURTHER_STEPS: [FurtherStep; 12] = [
         "makes the wheel, and tests it with each Python",
         20,
         |_| python::test(),
+    ),
+    (
+        "Features of the library",
+        "tests it with each alone",
+        4,
+        |_| {
+            features::alone("test")
+                .try_for_each(|mut test| command::run(test.args(["--lib", "--tests"])))
+        },
     ),
 ];
 
