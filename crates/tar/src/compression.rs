@@ -36,6 +36,10 @@ impl Compression {
 
     /// How a file that begins with these bytes is compressed, if it is.
     pub fn of(beginning: &[u8]) -> Option<Self> {
+        // A skippable frame (RFC 8878, 3.1.2), with which pzstd begins.
+        if let [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] = beginning {
+            return Some(Self::Zstd);
+        }
         let mut all = MAGIC.iter();
         let found = all.find(|(magic, _)| beginning.starts_with(magic));
         found.map(|(_, compression)| *compression)

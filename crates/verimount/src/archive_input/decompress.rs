@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use verimount_scan::Compression;
 use zstd_safe::{DCtx, InBuffer, OutBuffer, get_error_name};
 
@@ -16,9 +16,51 @@ pub(super) fn decompressed<'r>(
 ) -> Option<Box<dyn Read + 'r>> {
     let input = BufReader::with_capacity(PIECE, input);
     match compression {
-        Compression::Gzip => Some(Box::new(MultiGzDecoder::new(input))),
+        Compression::Gzip => Some(Box::new(GzipDecoder {
+            member: Some(GzDecoder::new(input)),
+        })),
         Compression::Zstd => Some(Box::new(ZstdDecoder::new(input))),
         _ => None,
+    }
+}
+
+/// Decompresses members of gzip, behind the last of which there may be zeros, as where files fill blocks of a medium.
+struct GzipDecoder<R> {
+    /// `None` at the end.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for GzipDecoder<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let made = member.read(buffer)?;
+            if made > 0 || buffer.is_empty() {
+                return Ok(made);
+            }
+            if let Some(ended) = self.member.take() {
+                self.member = next_member(ended.into_inner())?;
+            }
+        }
+        Ok(0)
+    }
+}
+
+fn next_member<R: BufRead>(mut input: R) -> io::Result<Option<GzDecoder<R>>> {
+    let mut has_zeros = false;
+    loop {
+        let available = input.fill_buf()?;
+        let zeros = available.iter().take_while(|byte| **byte == 0).count();
+        if available.is_empty() {
+            return Ok(None);
+        }
+        has_zeros |= zeros > 0;
+        if zeros == available.len() {
+            input.consume(zeros);
+        } else if has_zeros {
+            return Err(io::Error::other("there is more behind zeros"));
+        } else {
+            return Ok(Some(GzDecoder::new(input)));
+        }
     }
 }
 
@@ -106,6 +148,26 @@ mod tests {
             let whole = [compress(first), compress(b""), compress(second)].concat();
             assert!(plain(&whole, compression).unwrap() == content);
         }
+    }
+
+    /// As `gzip`, GNU tar and bsdtar take them.
+    #[test]
+    fn zeros_behind_gzip_are_ignored() {
+        let content = noise(1000, 3);
+        let padded = [&*gzip(&content), &[0; 200_000]].concat();
+        assert!(plain(&padded, Compression::Gzip).unwrap() == content);
+        let more = [&*padded, &*gzip(b"more")].concat();
+        assert!(plain(&more, Compression::Gzip).is_err());
+    }
+
+    /// `pzstd` (1.5.4) begins with one.
+    #[test]
+    fn skippable_frames_are_skipped() {
+        let content = noise(1000, 4);
+        let frame = b"\x50\x2a\x4d\x18\x04\0\0\0size";
+        let whole = [&frame[..], &zstd(&content)].concat();
+        let compression = Compression::of(&whole).unwrap();
+        assert!(plain(&whole, compression).unwrap() == content);
     }
 
     #[test]
