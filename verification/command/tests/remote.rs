@@ -115,7 +115,13 @@ fn tls_needs_a_known_certificate() {
 /// `seal http://…` would only be told that there is no such file.
 #[test]
 fn what_is_on_a_server_is_sealed_where_it_was_made() {
-    let server = HttpServer::honest(noise(300_000, 1));
+    let server = HttpServer::start(noise(300_000, 1), |_, request, right| {
+        if request.path == "/plain" {
+            right
+        } else {
+            right.only_status(404)
+        }
+    });
     let url = server.url("/plain");
     let unsealed = verimount(args!["cat", &url, "file", "--unpinned", "--no-cache"]);
     unsealed.fails_saying("seal it where it was made, and publish it again");
