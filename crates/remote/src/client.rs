@@ -109,7 +109,7 @@ impl Client {
     pub(crate) fn first(&self, asked: &Span) -> Result<(Version, Range<u64>, Body), Failure> {
         let (answer, moved) = self.ask_target(asked)?;
         let head = Head::new(answer.status().as_u16(), answer.headers());
-        match self.size_below(asked, &head)? {
+        match self.size_below(asked, &head) {
             Some(size) => {
                 let asked = Span::Range(0..size);
                 let (answer, moved) = self.ask_target(&asked)?;
@@ -132,22 +132,24 @@ impl Client {
     }
 
     /// The size of a file that is the reason why a range was refused: some servers do that if it ends behind the file.
-    fn size_below(&self, asked: &Span, refused: &Head<'_>) -> Result<Option<u64>, Failure> {
+    fn size_below(&self, asked: &Span, refused: &Head<'_>) -> Option<u64> {
         let Span::Range(asked) = asked else {
-            return Ok(None);
+            return None;
         };
         if !refused.is_refused_range() {
-            return Ok(None);
+            return None;
         }
         let size = match refused.size() {
             // What an object store has signed is a GET.
             None if self.target.own_url().is_some() => {
-                let (answer, _) = self.ask_target(&Span::Nothing)?;
-                Head::new(answer.status().as_u16(), answer.headers()).size()
+                // Without an answer, the refusal is what is wrong.
+                let answer = self.ask_target(&Span::Nothing).ok();
+                answer
+                    .and_then(|(head, _)| Head::new(head.status().as_u16(), head.headers()).size())
             }
             size => size,
         };
-        Ok(size.filter(|size| (1..asked.end).contains(size)))
+        size.filter(|size| (1..asked.end).contains(size))
     }
 
     /// Asks for a range of a file.
@@ -286,7 +288,6 @@ impl Span {
     }
 }
 
-/// As in the header `Range`.
 impl Target {
     /// The name of the server, for which connections are counted.
     fn server(&self) -> String {
@@ -360,9 +361,10 @@ pub(crate) fn redirected(
     location(answer, from).map(Some).ok_or(Error::Redirects)
 }
 
-/// The place that an answer names, if that is a URL.
+/// The place that an answer names, if that is a URL. An empty one names none.
 pub(crate) fn location(answer: &Response<ureq::Body>, from: &RemoteUrl) -> Option<RemoteUrl> {
-    from.joined(answer.headers().get(LOCATION)?.as_bytes())
+    let location = answer.headers().get(LOCATION)?.as_bytes();
+    from.joined(location).filter(|_| !location.is_empty())
 }
 
 impl From<Error> for Failure {

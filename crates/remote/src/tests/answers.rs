@@ -112,6 +112,19 @@ impl OnlyLocation for HttpAnswer {
     }
 }
 
+#[test]
+fn a_refusal_is_told_where_nothing_else_is_answered() {
+    let server = HttpServer::start([7; 1000], |_, request, right| {
+        let refused = right.only_status(416);
+        match request.header("range") {
+            Some(_) => refused,
+            None => refused.cut(0, HttpEnd::Unanswered),
+        }
+    });
+    let error = open(&server, patient()).err();
+    assert_eq!(error, Some(Error::Status { status: 416 }));
+}
+
 /// As crane's registry (0.22.1, status 416) and webfsd (1.21, status 400) refuse the first range that is asked for.
 #[test]
 fn a_small_file_is_read_where_ranges_behind_it_are_refused() {

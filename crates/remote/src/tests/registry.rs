@@ -638,7 +638,12 @@ fn a_place_for_uploads_may_be_relative() {
 
 #[test]
 fn places_for_uploads_that_lead_nowhere_are_refused() {
-    for place in ["ftp://127.0.0.1/", "http://", "http://me:pass@127.0.0.1/"] {
+    for place in [
+        "",
+        "ftp://127.0.0.1/",
+        "http://",
+        "http://me:pass@127.0.0.1/",
+    ] {
         let server = RegistryServer::start(RegistryLogin::None, None, move |_, _, right| {
             right.with("location", place)
         });
