@@ -1,8 +1,17 @@
-use std::{collections::HashMap, fs::File, ops::Range};
+use std::{
+    array,
+    collections::HashMap,
+    fs::File,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use rustix::fs::{SeekFrom, seek};
 use verimount_source::GRANULE;
-use verimount_sync::Mutex;
+use verimount_sync::RwLock;
 
 /// Words of a set of granules.
 const WORDS: usize = 64;
@@ -13,66 +22,69 @@ const CHUNK: u64 = WORDS as u64 * 64;
 /// Which granules of a file are data and not holes, as far as this process knows, and which it has used. What
 /// is asked for first is looked up in the file, so that memory is needed only for the parts that are read.
 #[derive(Debug, Default)]
-pub(crate) struct Presence(Mutex<HashMap<u64, Chunk>>);
+pub(crate) struct Presence(RwLock<HashMap<u64, Arc<Chunk>>>);
 
 #[derive(Debug)]
 struct Chunk {
-    here: [u64; WORDS],
-    used: [u64; WORDS],
+    here: [AtomicU64; WORDS],
+    used: [AtomicU64; WORDS],
 }
 
 impl Presence {
     /// Whether a granule is here; it counts as used.
     pub(crate) fn use_granule(&self, granule: u64, file: &File) -> bool {
-        self.with(granule, file, |here, used, bit| {
-            *used |= *here & bit;
-            *here & bit != 0
-        })
+        let chunk = self.chunk(granule, file);
+        let (word, bit) = place(granule);
+        let is_here = chunk.here[word].load(Relaxed) & bit != 0;
+        if is_here && chunk.used[word].load(Relaxed) & bit == 0 {
+            chunk.used[word].fetch_or(bit, Relaxed);
+        }
+        is_here
     }
 
     pub(crate) fn insert(&self, granule: u64, file: &File) {
-        self.with(granule, file, |here, _, bit| *here |= bit);
+        let (word, bit) = place(granule);
+        self.chunk(granule, file).here[word].fetch_or(bit, Relaxed);
     }
 
     pub(crate) fn remove(&self, granule: u64, file: &File) {
-        self.with(granule, file, |here, _, bit| *here &= !bit);
+        let (word, bit) = place(granule);
+        self.chunk(granule, file).here[word].fetch_and(!bit, Relaxed);
     }
 
     /// Whether a granule was used since this was asked last.
     pub(crate) fn take_used(&self, granule: u64, file: &File) -> bool {
-        self.with(granule, file, |_, used, bit| {
-            let was_used = *used & bit != 0;
-            *used &= !bit;
-            was_used
-        })
+        let (word, bit) = place(granule);
+        self.chunk(granule, file).used[word].fetch_and(!bit, Relaxed) & bit != 0
     }
 
-    /// What `look` makes of the words of a granule, here and used, and of its bit in them.
-    fn with<T>(
-        &self,
-        granule: u64,
-        file: &File,
-        look: impl FnOnce(&mut u64, &mut u64, u64) -> T,
-    ) -> T {
+    fn chunk(&self, granule: u64, file: &File) -> Arc<Chunk> {
         let number = granule / CHUNK;
-        let mut chunks = self.0.lock();
-        let chunk = chunks
-            .entry(number)
-            .or_insert_with(|| Chunk::of(file, number));
-        let (word, bit) = place(granule);
-        look(&mut chunk.here[word], &mut chunk.used[word], bit)
+        let chunks = self.0.read();
+        if let Some(chunk) = chunks.get(&number) {
+            return chunk.clone();
+        }
+        drop(chunks);
+        let chunk = Chunk::of(file, number * CHUNK..(number + 1) * CHUNK);
+        let mut chunks = self.0.write();
+        chunks.entry(number).or_insert(Arc::new(chunk)).clone()
     }
 }
 
 impl Chunk {
-    fn of(file: &File, number: u64) -> Self {
-        let mut here = [0; WORDS];
-        for granule in data_ranges(file, number * CHUNK..(number + 1) * CHUNK).flatten() {
-            let (word, bit) = place(granule);
-            here[word] |= bit;
+    fn of(file: &File, granules: Range<u64>) -> Self {
+        let chunk = Self {
+            here: array::from_fn(|_| AtomicU64::new(0)),
+            used: array::from_fn(|_| AtomicU64::new(0)),
+        };
+        for data in data_ranges(file, granules.clone()) {
+            debug_assert!(granules.start <= data.start && data.end <= granules.end);
+            for granule in data {
+                let (word, bit) = place(granule);
+                chunk.here[word].fetch_or(bit, Relaxed);
+            }
         }
-        let used = [0; WORDS];
-        Self { here, used }
+        chunk
     }
 }
 
