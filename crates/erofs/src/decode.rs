@@ -7,13 +7,13 @@ mod zstd;
 
 use crate::error::Defect;
 
-/// A compression algorithm, with its number.
+/// A compression algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Algorithm {
-    Lz4 = 0,
-    MicroLzma = 1,
-    Deflate = 2,
-    Zstd = 3,
+    Lz4,
+    MicroLzma,
+    Deflate,
+    Zstd,
 }
 
 impl Algorithm {
@@ -28,6 +28,17 @@ impl Algorithm {
             2 if is_available => Ok(Self::Deflate),
             3 if is_available => Ok(Self::Zstd),
             _ => Err(Defect::Algorithm(number)),
+        }
+    }
+
+    /// Its number.
+    #[cfg(feature = "write")]
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Lz4 => 0,
+            Self::MicroLzma => 1,
+            Self::Deflate => 2,
+            Self::Zstd => 3,
         }
     }
 

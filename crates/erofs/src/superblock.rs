@@ -237,7 +237,8 @@ impl Superblock {
         )
     }
 
-    /// Checks the checksum, if there is one.
+    /// Checks the checksum, if there is one: of the rest of the first block, or, where blocks are so small that
+    /// the superblock is not in the first one, of its own.
     fn check_checksum(
         &self,
         raw: &raw::Superblock,
@@ -247,7 +248,9 @@ impl Superblock {
         if !self.compatible.contains(Compatible::CHECKSUM) {
             return Ok(());
         }
-        let len = to_usize(checksummed(self.block_size));
+        let block = self.block_size.bytes();
+        let len = block.checked_sub(SUPERBLOCK).filter(|len| *len > 0);
+        let len = to_usize(len.unwrap_or(block));
         let known = beginning.get(to_usize(SUPERBLOCK)..);
         let mut covered = match known.and_then(|known| known.get(..len)) {
             Some(covered) => covered.to_vec(),
@@ -268,14 +271,6 @@ impl Superblock {
             Err(Defect::SuperblockChecksum.in_image(SUPERBLOCK).into())
         }
     }
-}
-
-/// How many bytes from the superblock on the checksum covers: the rest of the first block, or, where blocks are so small that
-/// the superblock is not in the first one, its own.
-pub(crate) fn checksummed(block_size: BlockSize) -> u64 {
-    let block = block_size.bytes();
-    let rest = block.checked_sub(SUPERBLOCK).filter(|rest| *rest > 0);
-    rest.unwrap_or(block)
 }
 
 /// The first [`FIRST_READ`] bytes of an image, or all. Only those with the superblock if not all of them are readable.

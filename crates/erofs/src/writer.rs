@@ -2,7 +2,7 @@
 //!
 //! [`plan`] decides everything before a byte is written: what each inode takes ([`shape`]), which files
 //! have the same content ([`equal`]), and where everything is ([`layout`]). Writing the plan
-//! ([`emit`]) then only copies.
+//! ([`emit`]) then only copies, front to back.
 
 // All numbers come from a tree that was scanned, not from an image; the layout checks their sum.
 #![allow(
@@ -35,11 +35,13 @@ use std::{
 
 use verimount_scan::{Entry, InodeId, Observer, SourceTree};
 use verimount_source::Progress;
-use verimount_tree::Timestamp;
 
 use self::{
-    attributes::Attributes, compress::index::MAX_BLOCK_BITS, equal::Equal, layout::Layout,
-    shape::Shape,
+    attributes::Attributes,
+    compress::index::MAX_BLOCK_BITS,
+    equal::Equal,
+    layout::Layout,
+    shape::{Shape, Time},
 };
 pub use self::{
     compress::{
@@ -79,7 +81,7 @@ struct Format {
     block: BlockSize,
     compression: Option<Compression>,
     /// The time of all inodes without an own one.
-    time: Timestamp,
+    time: Time,
 }
 
 /// Plans the image of a tree.
@@ -123,14 +125,6 @@ pub fn plan(
     })
 }
 
-impl Format {
-    /// The most bytes of compressed data that are stored together; 0 if nothing is compressed.
-    fn cluster_len(self) -> u64 {
-        let cluster = self.compression.map(|compression| compression.cluster);
-        cluster.map_or(0, |cluster| cluster.bytes(self.block))
-    }
-}
-
 impl Plan {
     /// Size of the image in bytes: a multiple of its block size. If it is compressed, that is the most that it may be.
     pub fn image_size(&self) -> u64 {
@@ -154,8 +148,8 @@ impl Plan {
 
     /// Writes the image from the beginning of `out` on. Does not flush `out` to storage.
     ///
-    /// Contents are read and compressed in up to `threads` threads, but in no more than have room in 40 MiB of memory. Their
-    /// number does not change the image. `progress` is told the bytes of the image, or those that it would have
+    /// Contents are compressed in up to `threads` threads, but in no more than have room in 40 MiB of memory. Their number
+    /// does not change the image. `progress` is told the bytes of the image, or those that it would have
     /// uncompressed.
     ///
     /// # Errors

@@ -160,7 +160,8 @@ fn shared(tree: &SourceTree, uses: &[u64]) -> Vec<XattrId> {
 }
 
 fn unstorable(tree: &SourceTree, inode: &Inode, reason: Unstorable) -> BuildError {
-    reason.at(tree.entry(inode.first_name))
+    let path = tree.entry(inode.first_name).path();
+    BuildError::Unstorable { path, reason }
 }
 
 /// The value of `i_xattr_icount` for this many bytes behind an inode.

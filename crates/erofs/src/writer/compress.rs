@@ -1,4 +1,4 @@
-//! Contents, compressed or not.
+//! Compressed contents.
 //!
 //! How long compressed contents are is known only when they have been made. So contents are written first
 //! ([`contents`]), behind the room for the metadata, whose size is known: the length of an [`index`] depends on the
@@ -18,7 +18,4 @@ mod piece;
 pub use self::options::{
     ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec, Level, Lz4Level, ZstdLevel,
 };
-pub(super) use self::{
-    contents::{Written, write},
-    parameters::parameters,
-};
+pub(super) use self::{contents::write, parameters::parameters};

@@ -1,6 +1,6 @@
 //! Directories: blocks of entries, sorted by name over the whole directory.
 
-use std::iter;
+use std::{cmp::Ordering, iter};
 
 use verimount_scan::{Entry, InodeId};
 use verimount_tree::FileType;
@@ -91,12 +91,22 @@ fn dirents(directory: Entry<'_>) -> impl Iterator<Item = Dirent<'_>> {
         Dirent::new(b".", directory),
         Dirent::new(b"..", directory.parent()),
     ];
+    let mut dots = dots.into_iter().peekable();
     let children = directory.children();
-    let children = children.map(|child| Dirent::new(child.name(), child));
-    let mut all: Vec<_> = dots.into_iter().chain(children).collect();
-    // Names may begin with bytes below a dot.
-    all.sort_by_key(|dirent| dirent.name);
-    all.into_iter()
+    let mut children = children
+        .map(|child| Dirent::new(child.name(), child))
+        .peekable();
+    iter::from_fn(move || {
+        let order = match (dots.peek(), children.peek()) {
+            (Some(dot), Some(child)) => dot.name.cmp(child.name),
+            (Some(_), None) => Ordering::Less,
+            (None, _) => Ordering::Greater,
+        };
+        match order {
+            Ordering::Less => dots.next(),
+            _ => children.next(),
+        }
+    })
 }
 
 fn type_number(file_type: FileType) -> u8 {

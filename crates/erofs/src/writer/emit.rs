@@ -1,19 +1,19 @@
-//! Writing a planned image: first the contents, then the metadata, front to back.
+//! Writing a planned image, front to back.
 
 use std::{
-    io::{Read, Seek, Write},
+    cell::RefCell,
+    io::{self, Read, Seek, SeekFrom, Write},
     num::NonZeroUsize,
 };
 
-use verimount_scan::{Contents, Entry, InodeKind};
+use verimount_scan::{Content, Contents, Entry, FileData, InodeKind};
 use verimount_source::{Progress, Sink};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::IntoBytes;
 
 use super::{
     BuildError, Plan, attributes,
     chunk_map::ChunkMap,
-    compress::{self, Written},
-    directory, groups,
+    compress, directory, groups,
     layout::{Placed, Stored},
     shape::{Data, Shape},
     superblock, uuid,
@@ -27,29 +27,78 @@ pub(super) fn emit(
     threads: NonZeroUsize,
     progress: &mut Progress<'_>,
 ) -> Result<(), BuildError> {
-    let written = compress::write(plan, out, threads, progress)?;
-    out.rewind().map_err(BuildError::Output)?;
+    let written = match plan.format.compression {
+        Some(compression) => Some(compress::write(plan, compression, out, threads, progress)?),
+        None => None,
+    };
+    let (places, blocks) = match &written {
+        Some(written) => (&written.places, written.blocks),
+        None => (&plan.layout.places, plan.layout.blocks),
+    };
+    let out = RefCell::new(out);
+    let mut front_to_back = Shared { out: &out, at: 0 };
     let mut emitter = Emitter {
         plan,
-        written: &written,
+        places,
+        blocks,
         contents: Contents::new(&plan.tree)?,
-        sink: Sink::new(out, |_| {}, progress),
+        out: &out,
+        sink: Sink::new(&mut front_to_back, superblock::set_checksum, progress),
     };
     emitter.metadata()?;
-    let block = plan.format.block;
-    emitter
-        .sink
-        .pad_to(plan.layout.metadata_blocks * block.bytes())?;
-    emitter.sink.flush()?;
-    superblock::set_checksum(out, block).map_err(BuildError::Output)
+    let block = plan.format.block.bytes();
+    emitter.sink.pad_to(plan.layout.metadata_blocks * block)?;
+    if written.is_none() {
+        for entry in plan.tree.entries().filter(|entry| entry.is_first_name()) {
+            emitter.content(entry)?;
+        }
+        emitter.sink.pad_to(blocks * block)?;
+    }
+    Ok(emitter.sink.flush()?)
 }
 
 struct Emitter<'p, 'o, W> {
     plan: &'p Plan,
-    /// Where everything else is.
-    written: &'p Written,
+    /// Where everything is.
+    places: &'p [Placed],
+    /// Blocks of the image.
+    blocks: u64,
     contents: Contents<'p>,
-    sink: Sink<'o, W>,
+    out: &'o RefCell<W>,
+    sink: Sink<'o, Shared<'o, W>>,
+}
+
+/// The output, which is written front to back, and in which what was written before is read.
+struct Shared<'o, W> {
+    out: &'o RefCell<W>,
+    at: u64,
+}
+
+impl<W: Seek> Shared<'_, W> {
+    /// Does something from the present offset on, which is moved by the number that it returns.
+    fn advance(&mut self, work: impl FnOnce(&mut W) -> io::Result<usize>) -> io::Result<usize> {
+        let mut out = self.out.borrow_mut();
+        out.seek(SeekFrom::Start(self.at))?;
+        let len = work(&mut *out)?;
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+impl<W: Write + Seek> Write for Shared<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.advance(|out| out.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.borrow_mut().flush()
+    }
+}
+
+impl<W: Read + Seek> Read for Shared<'_, W> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.advance(|out| out.read(buffer))
+    }
 }
 
 /// A part of the metadata.
@@ -59,11 +108,11 @@ enum Part<'p> {
     SharedAttributes,
 }
 
-impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
+impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
     fn metadata(&mut self) -> Result<(), BuildError> {
         let plan = self.plan;
         let uuid = uuid::of(&plan.tree, plan.volume_name, plan.format.compression);
-        let superblock = superblock::encode(plan, uuid, self.has_chunks(), self.written.blocks);
+        let superblock = superblock::encode(plan, uuid, self.has_chunks(), self.blocks);
         self.sink.add(&superblock::beginning(&superblock, plan))?;
         for (at, part) in self.parts() {
             self.sink.pad_to(at)?;
@@ -117,7 +166,7 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
     }
 
     fn place(&self, entry: Entry<'_>) -> Placed {
-        self.written.places[entry.inode_id().index()]
+        self.places[entry.inode_id().index()]
     }
 
     /// Writes an inode with all that follows it.
@@ -138,11 +187,7 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
             Data::Flat { blocks, tail } => self.tail(entry, *blocks, *tail),
             Data::Chunks(map) => self.chunk_map(entry, map),
             Data::Compressed(index) => match self.place(entry).stored {
-                Stored::Compressed(_) => {
-                    // It is there already.
-                    self.sink.pad_to(start + index.at)?;
-                    Ok(self.sink.skip(index.len())?)
-                }
+                Stored::Compressed(_) => self.index(start + index.at, index.len()),
                 Stored::From(_) | Stored::Nowhere => Ok(()),
             },
         }
@@ -156,11 +201,12 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
             mode: mode(entry).into(),
             links_or_high: (shape.links as u16).into(),
             size: (shape.size as u32).into(),
+            mtime: 0.into(),
             detail: self.detail(entry, shape).into(),
             number: number(entry).into(),
             uid: (inode.uid as u16).into(),
             gid: (inode.gid as u16).into(),
-            ..CompactInode::new_zeroed()
+            reserved: [0; 4],
         }
     }
 
@@ -171,6 +217,7 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
             format: (layout | format::EXTENDED).into(),
             xattr_count: attributes::count(shape.attributes).into(),
             mode: mode(entry).into(),
+            high: 0.into(),
             size: shape.size.into(),
             detail: self.detail(entry, shape).into(),
             number: number(entry).into(),
@@ -179,7 +226,7 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
             mtime: inode.mtime.seconds().into(),
             mtime_nanoseconds: inode.mtime.nanoseconds().into(),
             links: shape.links.into(),
-            ..ExtendedInode::new_zeroed()
+            reserved: [0; 16],
         }
     }
 
@@ -205,6 +252,15 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
         }
     }
 
+    /// Writes an index, which is there already, with the rest.
+    fn index(&mut self, at: u64, len: u64) -> Result<(), BuildError> {
+        self.sink.pad_to(at)?;
+        let mut before = Shared { out: self.out, at };
+        self.sink.add_with(len, |room| {
+            before.read_exact(room).map_err(BuildError::Output)
+        })
+    }
+
     /// Writes the end of an inode's data, which is behind `blocks` blocks.
     fn tail(&mut self, entry: Entry<'p>, blocks: u64, len: u64) -> Result<(), BuildError> {
         match &entry.inode().kind {
@@ -212,12 +268,8 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
             InodeKind::Directory(_) => self.directory_part(entry, blocks..blocks + 1),
             InodeKind::File(_) => {
                 let content = self.contents.open(entry.id())?;
-                let mut at = blocks * self.plan.format.block.bytes();
-                self.sink.add_with(len, |room| {
-                    content.read_exact_at(room, at)?;
-                    at += room.len() as u64;
-                    Ok::<_, BuildError>(())
-                })?;
+                let start = blocks * self.plan.format.block.bytes();
+                self.copy(&content, start, len)?;
                 Ok(content.finish()?)
             }
             _ => Ok(()),
@@ -269,6 +321,57 @@ impl<'p, W: Write + Seek> Emitter<'p, '_, W> {
             self.sink.add(&directory::encode(&entries, nid))?;
         }
         Ok(())
+    }
+
+    /// Writes the content of an inode that has blocks of its own behind the metadata.
+    fn content(&mut self, entry: Entry<'p>) -> Result<(), BuildError> {
+        let shape = self.plan.shape(entry);
+        let inode = entry.inode_id();
+        if shape.blocks() == 0 || self.plan.equal.is_repeated(inode) {
+            return Ok(());
+        }
+        let at = u64::from(self.place(entry).block()) * self.plan.format.block.bytes();
+        match &entry.inode().kind {
+            InodeKind::Symlink(target) => {
+                self.sink.pad_to(at)?;
+                Ok(self.sink.add(target)?)
+            }
+            InodeKind::File(file) => {
+                self.sink.pad_to(at)?;
+                let content = self.contents.open(entry.id())?;
+                match &shape.data {
+                    Data::Flat { .. } | Data::Compressed(_) => {
+                        self.copy(&content, 0, file.size())?;
+                    }
+                    Data::Chunks(map) => self.chunks(&content, file, map)?,
+                }
+                Ok(content.finish()?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the chunks of a sparse file.
+    fn chunks(
+        &mut self,
+        content: &Content<'_>,
+        file: &FileData,
+        map: &ChunkMap,
+    ) -> Result<(), BuildError> {
+        for range in map.stored_ranges(file.size(), self.plan.format.block) {
+            self.copy(content, range.start, range.end - range.start)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `len` bytes of a file from `start` on.
+    fn copy(&mut self, content: &Content<'_>, start: u64, len: u64) -> Result<(), BuildError> {
+        let mut at = start;
+        self.sink.add_with(len, |room| {
+            content.read_exact_at(room, at)?;
+            at += room.len() as u64;
+            Ok(())
+        })
     }
 }
 

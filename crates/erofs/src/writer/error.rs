@@ -2,7 +2,7 @@ use std::{io, path::PathBuf};
 
 use thiserror::Error;
 use verimount_names::{one_line, printable};
-use verimount_scan::{Entry, Error as ScanError};
+use verimount_scan::Error as ScanError;
 use verimount_source::SinkError;
 use verimount_tree::MAX_XATTR_LIST;
 
@@ -46,16 +46,6 @@ impl From<SinkError> for BuildError {
         match error {
             SinkError::Write(error) => Self::Output(error),
             SinkError::Cancelled => Self::Cancelled,
-        }
-    }
-}
-
-impl Unstorable {
-    /// The error for this entry.
-    pub(super) fn at(self, entry: Entry<'_>) -> BuildError {
-        BuildError::Unstorable {
-            path: entry.path(),
-            reason: self,
         }
     }
 }

@@ -13,7 +13,7 @@
 
 use std::cmp::Reverse;
 
-use verimount_scan::{Entry, EntryId, InodeId, SourceTree};
+use verimount_scan::{Entry, EntryId, InodeId, InodeKind, SourceTree};
 
 use super::{
     BuildError, Format, Unstorable,
@@ -117,12 +117,6 @@ fn inodes_of_files(tree: &SourceTree) -> impl Iterator<Item = Entry<'_>> {
         .filter(|entry| entry.is_first_name() && !entry.is_directory())
 }
 
-/// What may have blocks behind the metadata, in the order in which it has: files and links, of those with equal contents the
-/// first.
-pub(super) fn contents<'t>(tree: &'t SourceTree, equal: &Equal) -> impl Iterator<Item = Entry<'t>> {
-    inodes_of_files(tree).filter(|entry| !equal.is_repeated(entry.inode_id()))
-}
-
 struct Planner<'a> {
     attributes: &'a Attributes,
     format: Format,
@@ -202,8 +196,7 @@ impl Planner<'_> {
         let at = self.space.inode(len);
         self.check(self.space.end, entry)?;
         // The metadata has less than 2³² blocks, but more units of inode numbers.
-        let nid =
-            u32::try_from(at / INODE_SLOT).map_err(|_| Unstorable::ImageTooLarge.at(entry))?;
+        let nid = u32::try_from(at / INODE_SLOT).map_err(|_| too_large(entry))?;
         self.layout.places[entry.inode_id().index()].nid = nid;
         Ok(())
     }
@@ -228,14 +221,30 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The contents, if they are not compressed.
+    /// The contents of files in walk order, equal ones once.
     fn add_contents(&mut self, tree: &SourceTree, equal: &Equal) -> Result<(), BuildError> {
         let mut end = self.format.block.blocks_for(self.space.end);
         self.layout.metadata_blocks = end;
-        for entry in contents(tree, equal) {
-            // Both are less than 2⁵³.
-            end += self.shape(entry).blocks();
-            self.check(end * self.format.block.bytes(), entry)?;
+        for entry in tree.entries().filter(|entry| entry.is_first_name()) {
+            let inode = entry.inode_id();
+            if !matches!(
+                entry.inode().kind,
+                InodeKind::File(_) | InodeKind::Symlink(_)
+            ) {
+                continue;
+            }
+            if equal.is_repeated(inode) {
+                let first = self.layout.place(equal.first(inode)).stored;
+                self.layout.places[inode.index()].stored = first;
+                continue;
+            }
+            let blocks = self.shape(entry).blocks();
+            if blocks > 0 {
+                // Both are less than 2⁵³.
+                self.check((end + blocks) * self.format.block.bytes(), entry)?;
+                self.layout.places[inode.index()].stored = Stored::From(end as u32);
+                end += blocks;
+            }
         }
         self.layout.blocks = end;
         Ok(())
@@ -258,8 +267,7 @@ impl Planner<'_> {
     /// The number of the block at `at`, which has been placed for `entry`.
     fn block_at(&self, at: u64, entry: Entry<'_>) -> Result<u32, BuildError> {
         self.check(self.space.end, entry)?;
-        u32::try_from(at / self.format.block.bytes())
-            .map_err(|_| Unstorable::ImageTooLarge.at(entry))
+        u32::try_from(at / self.format.block.bytes()).map_err(|_| too_large(entry))
     }
 
     /// Refuses an image with this end.
@@ -267,7 +275,15 @@ impl Planner<'_> {
         if self.format.block.blocks_for(end) <= MAX_BLOCKS {
             Ok(())
         } else {
-            Err(Unstorable::ImageTooLarge.at(entry))
+            Err(too_large(entry))
         }
+    }
+}
+
+/// The error for the entry with which the image becomes too large.
+fn too_large(entry: Entry<'_>) -> BuildError {
+    BuildError::Unstorable {
+        path: entry.path(),
+        reason: Unstorable::ImageTooLarge,
     }
 }

@@ -10,8 +10,12 @@ use crate::{block_size::BlockSize, directory_block::MAX_NAME};
 
 /// Refuses it.
 pub(super) fn check(tree: &SourceTree, block: BlockSize) -> Result<(), BuildError> {
-    tree.entries()
-        .try_for_each(|entry| check_entry(entry, block).map_err(|reason| reason.at(entry)))
+    tree.entries().try_for_each(|entry| {
+        check_entry(entry, block).map_err(|reason| BuildError::Unstorable {
+            path: entry.path(),
+            reason,
+        })
+    })
 }
 
 fn check_entry(entry: Entry<'_>, block: BlockSize) -> Result<(), Unstorable> {

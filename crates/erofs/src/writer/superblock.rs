@@ -1,19 +1,15 @@
 //! The bytes of the superblock.
 
-use std::{
-    io::{self, Read, Seek, SeekFrom, Write},
-    mem::offset_of,
-};
+use std::mem::offset_of;
 
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::IntoBytes;
 
 use super::{Format, Plan, attributes::Attributes, compress};
 use crate::{
-    block_size::BlockSize,
     features::{Compatible, Incompatible},
     note::Note,
     raw::{self, MAGIC, SUPERBLOCK},
-    superblock::{SUPERBLOCK_END, checksummed},
+    superblock::SUPERBLOCK_END,
 };
 
 /// How far back data can refer that LZ4 has compressed, in bytes.
@@ -40,14 +36,16 @@ pub(super) fn encode(
     );
     incompatible.set(Incompatible::COMPRESSION_CONFIGURATIONS, parameters);
     let algorithms = match plan.format.compression {
-        Some(compression) if parameters => 1 << compression.codec.algorithm(),
+        Some(compression) if parameters => 1 << compression.codec.algorithm().number(),
         Some(_) => LZ4_DISTANCE,
         None => 0,
     };
     raw::Superblock {
         magic: MAGIC.into(),
+        checksum: 0.into(),
         compatible: compatible.bits().into(),
         block_bits: plan.format.block.bits(),
+        extensions: 0,
         // The first inode is placed at the beginning.
         root: (root.nid as u16).into(),
         inodes: (plan.tree.inodes().len() as u64).into(),
@@ -55,27 +53,45 @@ pub(super) fn encode(
         nanoseconds: time.nanoseconds().into(),
         // At most `MAX_BLOCKS`.
         blocks: (blocks as u32).into(),
+        inode_block: 0.into(),
         xattr_block: layout.shared_attributes.into(),
         uuid,
         volume_name: plan.volume_name.padded(),
         incompatible: incompatible.bits().into(),
         algorithms: algorithms.into(),
-        ..raw::Superblock::new_zeroed()
+        extra_devices: 0.into(),
+        device_slot: 0.into(),
+        directory_block_bits: 0,
+        xattr_prefixes: 0,
+        xattr_prefix_slot: 0.into(),
+        packed_inode: 0.into(),
+        no_xattr_filter: 0,
+        shared_inode_prefix: 0,
+        reserved: [0; 2],
+        build_time: 0.into(),
+        wide_root: 0.into(),
+        reserved_too: [0; 8],
     }
 }
 
-/// Sets the checksum in an image, which has all else.
-pub(super) fn set_checksum(
-    image: &mut (impl Read + Write + Seek),
-    block: BlockSize,
-) -> io::Result<()> {
-    const CHECKSUM: u64 = offset_of!(raw::Superblock, checksum) as u64;
-    let mut covered = vec![0; checksummed(block) as usize];
-    image.seek(SeekFrom::Start(SUPERBLOCK))?;
-    image.read_exact(&mut covered)?;
-    image.seek(SeekFrom::Start(SUPERBLOCK + CHECKSUM))?;
+/// Where the checksum is in the superblock.
+const CHECKSUM: usize = offset_of!(raw::Superblock, checksum);
+
+/// Where the base-2 logarithm of the block size is in the superblock.
+const BLOCK_BITS: usize = offset_of!(raw::Superblock, block_bits);
+
+/// Sets the checksum in the beginning of an image: of the first block from the superblock on.
+pub(super) fn set_checksum(beginning: &mut [u8]) {
+    let block = 1 << beginning[SUPERBLOCK as usize + BLOCK_BITS];
+    // A block that ends where the superblock begins, or before, does not have it.
+    let len = if block > SUPERBLOCK as usize {
+        block - SUPERBLOCK as usize
+    } else {
+        block
+    };
     // The format leaves out the inversion at the end.
-    image.write_all(&(!crc32c::crc32c(&covered)).to_le_bytes())
+    let checksum = !crc32c::crc32c(&beginning[SUPERBLOCK as usize..][..len]);
+    beginning[SUPERBLOCK as usize + CHECKSUM..][..4].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// Where the superblock ends, with what follows it, in bytes.

@@ -16,7 +16,7 @@ pub(super) fn of(
     hash.update(volume_name.padded());
     if let Some(compression) = compression {
         let codec = compression.codec;
-        hash.update([codec.algorithm(), codec.level()]);
+        hash.update([codec.algorithm().number(), codec.level()]);
     }
     for entry in tree.entries() {
         let inode = entry.inode();

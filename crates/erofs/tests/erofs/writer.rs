@@ -16,8 +16,8 @@ use std::{
 use tempfile::TempDir;
 use verimount_erofs::{BuildError, Options, Plan, Unstorable, VolumeName, plan};
 use verimount_scan::{
-    AddedFile, AttributeChoice, Entry, Error as ScanError, Options as ScanOptions, Owner, Times,
-    scan, scan_archive,
+    AddedFile, AttributeChoice, Error as ScanError, Options as ScanOptions, Owner, Times, scan,
+    scan_archive,
 };
 use verimount_testkit::{
     TarArchive, cases,
@@ -56,7 +56,7 @@ pub(crate) fn written(plan: &Plan) -> Vec<u8> {
 fn shared_files(plan: &Plan) -> usize {
     let entries = plan.tree().entries();
     let inodes = entries.filter(|entry| entry.is_first_name());
-    let inodes = inodes.map(Entry::inode_id);
+    let inodes = inodes.map(|entry| entry.inode_id());
     inodes
         .filter(|inode| plan.stored_as(*inode) != *inode)
         .count()

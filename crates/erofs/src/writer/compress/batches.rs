@@ -5,10 +5,14 @@ use std::{collections::HashMap, ops::Range};
 use verimount_scan::{Content, Contents, Entry, EntryId, Error as ScanError, InodeKind};
 
 use super::{
+    Compression,
     codec::Compressor,
-    piece::{Packed, Packer, pad},
+    piece::{Packed, Packer, add_padded},
 };
-use crate::writer::{BuildError, Format, Plan, layout::contents, shape::Data};
+use crate::{
+    block_size::BlockSize,
+    writer::{BuildError, Plan, shape::Data},
+};
 
 /// The least and the most bytes of a piece. Longer ones leave less room at their ends, and take more memory.
 const PIECE: (u64, u64) = (1 << 20, 4 << 20);
@@ -57,6 +61,7 @@ struct Start {
 /// All contents that have blocks, each once, in walk order, in batches of pieces.
 pub(super) struct Batches<'p> {
     plan: &'p Plan,
+    compression: Compression,
     /// The most bytes of a batch, and of a piece: whole blocks.
     size: u64,
     /// What is needed for each batch is remembered: to find it takes as long as a file has ranges.
@@ -68,36 +73,32 @@ pub(super) struct Batches<'p> {
 
 /// What a thread needs to pack batches.
 pub(super) struct Worker<'p> {
-    reader: Reader<'p>,
-    /// None if nothing is compressed.
-    packer: Option<Packer>,
-    input: Vec<u8>,
-}
-
-struct Reader<'p> {
     contents: Contents<'p>,
     /// The file that was read last. A file may have many pieces, and opening it takes as long as it has ranges.
     open: Option<(EntryId, Content<'p>)>,
+    packer: Packer,
+    input: Vec<u8>,
 }
 
 /// The most bytes of a piece.
-fn piece_size(format: Format) -> u64 {
+fn piece_size(compression: Compression, block: BlockSize) -> u64 {
     let (least, most) = PIECE;
-    let size = format.cluster_len() * PIECE_PER_CLUSTER;
-    size.clamp(least, most)
-        .min(MAX_BLOCKS * format.block.bytes())
+    let size = compression.cluster.bytes(block) * PIECE_PER_CLUSTER;
+    size.clamp(least, most).min(MAX_BLOCKS * block.bytes())
 }
 
 impl<'p> Batches<'p> {
-    pub(super) fn new(plan: &'p Plan) -> Self {
+    pub(super) fn new(plan: &'p Plan, compression: Compression) -> Self {
         let mut batches = Self {
             plan,
-            size: piece_size(plan.format),
+            compression,
+            size: piece_size(compression, plan.format.block),
             files: Vec::new(),
             sparse: HashMap::new(),
             starts: Vec::new(),
         };
-        for entry in contents(&plan.tree, &plan.equal) {
+        let entries = plan.tree.entries();
+        for entry in entries.filter(|entry| may_have_blocks(plan, *entry)) {
             batches.add_file(entry);
         }
         batches.starts = batches.divide();
@@ -202,44 +203,38 @@ impl<'p> Batches<'p> {
             Some(worker) => worker,
             None => worker.insert(self.worker()?),
         };
-        let mut packed = Packed {
-            blocks: Vec::with_capacity(self.size as usize),
-            ..Packed::default()
-        };
+        let mut packed = Packed::default();
         for piece in self.pieces(batch) {
-            match &mut worker.packer {
-                Some(packer) if piece.is_compressed => {
-                    worker.input.clear();
-                    worker.reader.read(&piece, &mut worker.input)?;
-                    packer.pack(&worker.input, &mut packed)?;
-                }
-                _ => {
-                    let block = self.plan.format.block.bytes() as usize;
-                    worker.reader.read(&piece, &mut packed.blocks)?;
-                    pad(&mut packed.blocks, block);
-                }
+            worker.read(&piece)?;
+            if piece.is_compressed {
+                worker.packer.pack(&worker.input, &mut packed)?;
+            } else {
+                let block = self.plan.format.block.bytes() as usize;
+                add_padded(&worker.input, block, &mut packed.blocks);
             }
         }
         Ok(packed)
     }
 
     fn worker(&self) -> Result<Worker<'p>, BuildError> {
-        let format = self.plan.format;
-        let packer = |codec| {
-            let cluster = format.cluster_len() as usize;
-            let compressor = Compressor::new(codec, cluster, format.block)?;
-            Ok::<_, BuildError>(Packer::new(compressor, cluster, format.block))
-        };
-        let codec = format.compression.map(|compression| compression.codec);
+        let block = self.plan.format.block;
+        let cluster = self.compression.cluster.bytes(block) as usize;
+        let compressor = Compressor::new(self.compression.codec, cluster, block)?;
         Ok(Worker {
-            reader: Reader {
-                contents: Contents::new(&self.plan.tree)?,
-                open: None,
-            },
-            packer: codec.map(packer).transpose()?,
+            contents: Contents::new(&self.plan.tree)?,
+            open: None,
+            packer: Packer::new(compressor, cluster, block),
             input: Vec::new(),
         })
     }
+}
+
+/// Whether an entry is the first one of a content that may have blocks.
+fn may_have_blocks(plan: &Plan, entry: Entry<'_>) -> bool {
+    let kind = &entry.inode().kind;
+    matches!(kind, InodeKind::File(_) | InodeKind::Symlink(_))
+        && entry.is_first_name()
+        && !plan.equal.is_repeated(entry.inode_id())
 }
 
 /// The ranges that do not end before `at`.
@@ -259,18 +254,18 @@ fn divided(
     starts.map(move |start| start..range.end.min(start + size))
 }
 
-impl<'p> Reader<'p> {
-    /// Adds the bytes of a piece.
-    fn read(&mut self, piece: &Piece<'p>, bytes: &mut Vec<u8>) -> Result<(), BuildError> {
+impl<'p> Worker<'p> {
+    /// Reads a piece.
+    fn read(&mut self, piece: &Piece<'p>) -> Result<(), BuildError> {
         let range = piece.range.start as usize..piece.range.end as usize;
+        self.input.clear();
         if let InodeKind::Symlink(target) = &piece.entry.inode().kind {
-            bytes.extend_from_slice(&target[range]);
+            self.input.extend_from_slice(&target[range]);
             return Ok(());
         }
+        self.input.resize(range.len(), 0);
         let content = opened(&mut self.open, &mut self.contents, piece.entry.id())?;
-        let at = bytes.len();
-        bytes.resize(at + range.len(), 0);
-        content.read_exact_at(&mut bytes[at..], piece.range.start)?;
+        content.read_exact_at(&mut self.input, piece.range.start)?;
         Ok(content.check()?)
     }
 }
@@ -296,7 +291,7 @@ mod tests {
     use verimount_testkit::{go_on, noise};
 
     use super::*;
-    use crate::{Compression, Options, plan};
+    use crate::{Options, plan};
 
     /// Each file has two blocks, but little more than one is read.
     #[test]
@@ -316,7 +311,7 @@ mod tests {
         };
         let tree = scan(folder.path(), &ScanOptions::default(), &mut go_on).unwrap();
         let plan = plan(tree, &options, &mut go_on).unwrap();
-        let batches = Batches::new(&plan);
+        let batches = Batches::new(&plan, compression);
         let mut worker = None;
         let packed = (0..batches.count()).map(|batch| batches.pack(batch, &mut worker).unwrap());
         let lens = Vec::from_iter(packed.map(|packed| packed.blocks.len() as u64));

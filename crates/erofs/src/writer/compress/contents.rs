@@ -1,4 +1,4 @@
-//! Writes contents, and the indexes of compressed ones.
+//! Writes compressed contents, and their indexes.
 
 use std::{
     io::{Seek, SeekFrom, Write},
@@ -11,6 +11,7 @@ use verimount_scan::InodeId;
 use verimount_source::{Progress, in_order_with};
 
 use super::{
+    Compression,
     batches::{Batches, Piece},
     codec,
     index::Encoder,
@@ -19,7 +20,7 @@ use super::{
 use crate::{
     raw::INODE_SLOT,
     writer::{
-        BuildError, Format, Plan,
+        BuildError, Plan,
         layout::{Placed, Stored},
         shape,
     },
@@ -49,13 +50,15 @@ pub(in crate::writer) struct Written {
 /// Writes all contents behind the room for the metadata, and the indexes into it.
 pub(in crate::writer) fn write(
     plan: &Plan,
+    compression: Compression,
     out: &mut (impl Write + Seek),
     threads: NonZeroUsize,
     progress: &mut Progress<'_>,
 ) -> Result<Written, BuildError> {
-    let batches = Batches::new(plan);
+    let batches = Batches::new(plan, compression);
     let mut writer = Writer {
         plan,
+        compression,
         out,
         written: Written {
             places: plan.layout.places.clone(),
@@ -66,7 +69,7 @@ pub(in crate::writer) fn write(
     };
     in_order_with(
         batches.count(),
-        threads.min(most_threads(plan.format, batches.size())),
+        threads.min(most_threads(plan, compression, batches.size())),
         WAITING,
         || None,
         |batch, worker| batches.pack(batch, worker),
@@ -77,16 +80,16 @@ pub(in crate::writer) fn write(
 }
 
 /// How many threads have room in [`MEMORY`].
-fn most_threads(format: Format, batch: u64) -> NonZeroUsize {
-    let codec = format.compression.map(|compression| compression.codec);
-    let codec = codec.map_or(0, |codec| codec::memory(codec, format.cluster_len()));
-    let each = BATCHES * batch + codec;
+fn most_threads(plan: &Plan, compression: Compression, batch: u64) -> NonZeroUsize {
+    let cluster = compression.cluster.bytes(plan.format.block);
+    let each = BATCHES * batch + codec::memory(compression.codec, cluster);
     NonZeroUsize::new((MEMORY / each) as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Writes packed batches, one after the other.
 struct Writer<'p, 'o, W> {
     plan: &'p Plan,
+    compression: Compression,
     out: &'o mut W,
     written: Written,
     /// The file that the last piece was of, if there is more of it.
@@ -147,15 +150,15 @@ impl<W: Write + Seek> Writer<'_, '_, W> {
         }
         let format = self.plan.format;
         let first_block = self.written.blocks;
-        let index = match (self.plan.shape(piece.entry).data, format.compression) {
-            (shape::Data::Compressed(geometry), Some(compression)) => Some(Encoder::new(
+        let index = match self.plan.shape(piece.entry).data {
+            shape::Data::Compressed(geometry) => Some(Encoder::new(
                 geometry,
                 first_block,
-                compression.codec.algorithm(),
-                compression.cluster.is_big(format.block),
+                self.compression.codec.algorithm().number(),
+                self.compression.cluster.is_big(format.block),
                 format.block,
             )),
-            _ => None,
+            shape::Data::Flat { .. } | shape::Data::Chunks(_) => None,
         };
         File {
             inode,

@@ -77,10 +77,10 @@ impl<const MOST: u8, const USUAL: u8> Default for Level<MOST, USUAL> {
 
 impl Codec {
     /// The number that the format has for the algorithm.
-    pub(in crate::writer) fn algorithm(self) -> u8 {
+    pub(in crate::writer) fn algorithm(self) -> Algorithm {
         match self {
-            Self::Lz4(_) => Algorithm::Lz4 as u8,
-            Self::Zstd(_) => Algorithm::Zstd as u8,
+            Self::Lz4(_) => Algorithm::Lz4,
+            Self::Zstd(_) => Algorithm::Zstd,
         }
     }
 

@@ -127,13 +127,13 @@ impl Packer {
         let parts = bytes.chunks(self.block);
         let extents = parts.map(|part| Extent::plain(part.len()));
         packed.extents.extend(extents);
-        packed.blocks.extend_from_slice(bytes);
-        pad(&mut packed.blocks, self.block);
+        add_padded(bytes, self.block, &mut packed.blocks);
     }
 }
 
-/// Adds zeros up to the end of a block.
-pub(super) fn pad(blocks: &mut Vec<u8>, block: usize) {
+/// Adds bytes, and zeros up to the end of a block.
+pub(super) fn add_padded(bytes: &[u8], block: usize, blocks: &mut Vec<u8>) {
+    blocks.extend_from_slice(bytes);
     blocks.resize(blocks.len().next_multiple_of(block), 0);
 }
 
@@ -176,12 +176,11 @@ mod tests {
                 let compressor = Compressor::new(codec, cluster, block).unwrap();
                 let mut packer = Packer::new(compressor, cluster, block);
                 for content in contents() {
-                    let algorithm = Algorithm::new(codec.algorithm(), u16::MAX).unwrap();
                     let mut packed = Packed::default();
                     packer.pack(&content, &mut packed).unwrap();
                     let Packed { blocks, extents } = packed;
                     assert!(blocks.len() <= content.len().next_multiple_of(BLOCK));
-                    let unpacked = unpack(&blocks, &extents, algorithm);
+                    let unpacked = unpack(&blocks, &extents, codec.algorithm());
                     assert!(unpacked == content, "{codec:?} {size} {}", content.len());
                     // What was packed before does not matter.
                     let mut again = Packed::default();
