@@ -155,7 +155,9 @@ impl Cache {
     /// # Errors
     /// [`CacheError::Io`].
     pub fn stored(&self) -> Result<Vec<Stored>, CacheError> {
-        self.0.stored()
+        let mut stored = self.0.stored()?;
+        sort_by_use(&mut stored);
+        Ok(stored)
     }
 
     /// Removes all objects. Those in use become empty.
@@ -178,8 +180,13 @@ impl Cache {
     }
 }
 
+/// The least recently used first.
+pub(crate) fn sort_by_use(stored: &mut [Stored]) {
+    stored.sort_by(|a, b| (a.used, &a.key, a.part).cmp(&(b.used, &b.key, b.part)));
+}
+
 impl Shared {
-    /// All objects, the least recently used first.
+    /// All objects.
     pub(crate) fn stored(&self) -> Result<Vec<Stored>, CacheError> {
         let files = self.directory.files()?;
         let stored = files.into_iter().filter_map(|(name, stat)| {
@@ -194,9 +201,7 @@ impl Shared {
                 used: SystemTime::UNIX_EPOCH.checked_add(used)?,
             })
         });
-        let mut stored: Vec<_> = stored.collect();
-        stored.sort_by(|a, b| (a.used, &a.key, a.part).cmp(&(b.used, &b.key, b.part)));
-        Ok(stored)
+        Ok(stored.collect())
     }
 
     /// Whether this many bytes may be written now. Evicts others if necessary.

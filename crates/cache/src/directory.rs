@@ -76,11 +76,12 @@ impl Directory {
         };
         let file = file.map_err(|errno| self.failed(name, errno))?;
         let at = self.path.join(name);
-        let stat = check(&file, &at, Mode::RWXG | Mode::RWXO, 0o600)?;
+        let stat = fstat(&file).map_err(|errno| self.failed(name, errno))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             let expected = "a regular file";
             return Err(CacheError::WrongType { at, expected });
         }
+        check(&file, &at, Mode::RWXG | Mode::RWXO, 0o600)?;
         Ok(file.into())
     }
 
@@ -146,7 +147,7 @@ fn open_directory(parent: impl AsFd, name: &Path, path: &Path) -> Result<OwnedFd
 }
 
 /// Checks that a file belongs to the calling user, and has none of the permissions that are forbidden.
-fn check(file: impl AsFd, path: &Path, forbidden: Mode, expected: u32) -> Result<Stat, CacheError> {
+fn check(file: impl AsFd, path: &Path, forbidden: Mode, expected: u32) -> Result<(), CacheError> {
     let stat = fstat(file).map_err(|errno| CacheError::io(path, errno))?;
     let at = path.to_owned();
     if stat.st_uid != geteuid().as_raw() {
@@ -160,5 +161,5 @@ fn check(file: impl AsFd, path: &Path, forbidden: Mode, expected: u32) -> Result
             actual: mode.bits() & 0o777,
         });
     }
-    Ok(stat)
+    Ok(())
 }

@@ -12,7 +12,11 @@ use rustix::{
 };
 use verimount_source::GRANULE;
 
-use crate::{CacheError, Stored, cache::Shared, object::Inner};
+use crate::{
+    CacheError, Stored,
+    cache::{Shared, sort_by_use},
+    object::Inner,
+};
 
 /// The most bytes that a process writes before it looks at the size again.
 const MAX_GRANT: u64 = 8 << 20;
@@ -46,7 +50,7 @@ pub(crate) fn grant(cache: &Arc<Shared>) -> Result<u64, CacheError> {
 }
 
 fn grant_locked(cache: &Arc<Shared>) -> Result<u64, CacheError> {
-    let stored = cache.stored()?;
+    let mut stored = cache.stored()?;
     let total: u64 = stored.iter().map(|stored| stored.allocated).sum();
     let space = Space::of(cache)?;
     let step = (cache.limit.min(space.total) / 16).clamp(GRANULE, MAX_GRANT);
@@ -55,6 +59,7 @@ fn grant_locked(cache: &Arc<Shared>) -> Result<u64, CacheError> {
     if needed == 0 {
         return Ok(step);
     }
+    sort_by_use(&mut stored);
     // More than is needed, so that this is rare.
     let freed = evict(cache, &stored, needed + step)?;
     cache.counters.evicted.fetch_add(freed, Relaxed);

@@ -87,7 +87,7 @@ impl Object {
         self.0.cache.counters.rejected.fetch_add(count, Relaxed);
         let mut all = true;
         for granule in rejected {
-            self.0.presence.remove(granule, &self.0.file);
+            self.0.presence.remove(granule);
             if let Err(error) = punch(&self.0.file, granule * GRANULE, GRANULE) {
                 self.0.failed("dropping what is wrong in the cache", &error);
                 all = false;
@@ -143,7 +143,7 @@ impl Object {
             let start = granule * GRANULE;
             // Whole granules are evicted, so that their beginning tells.
             if seek(&self.0.file, SeekFrom::Data(start)) != Ok(start) {
-                self.0.presence.remove(granule, &self.0.file);
+                self.0.presence.remove(granule);
                 are_kept = false;
             }
         }
@@ -204,10 +204,10 @@ impl Inner {
             };
             let granule = data / GRANULE;
             self.hand.store((granule + 1) * GRANULE, Relaxed);
-            if turns < 2 && self.presence.take_used(granule, &self.file) {
+            if turns < 2 && self.presence.take_used(granule) {
                 continue;
             }
-            self.presence.remove(granule, &self.file);
+            self.presence.remove(granule);
             punch(&self.file, granule * GRANULE, GRANULE)?;
             freed += GRANULE;
         }

@@ -47,24 +47,30 @@ impl Presence {
         self.chunk(granule, file).here[word].fetch_or(bit, Relaxed);
     }
 
-    pub(crate) fn remove(&self, granule: u64, file: &File) {
+    pub(crate) fn remove(&self, granule: u64) {
         let (word, bit) = place(granule);
-        self.chunk(granule, file).here[word].fetch_and(!bit, Relaxed);
+        if let Some(chunk) = self.known(granule) {
+            chunk.here[word].fetch_and(!bit, Relaxed);
+        }
     }
 
     /// Whether a granule was used since this was asked last.
-    pub(crate) fn take_used(&self, granule: u64, file: &File) -> bool {
+    pub(crate) fn take_used(&self, granule: u64) -> bool {
         let (word, bit) = place(granule);
-        self.chunk(granule, file).used[word].fetch_and(!bit, Relaxed) & bit != 0
+        let is_used = |chunk: Arc<Chunk>| chunk.used[word].fetch_and(!bit, Relaxed) & bit != 0;
+        self.known(granule).is_some_and(is_used)
+    }
+
+    /// What is known of the granules around this one, if anybody has asked.
+    fn known(&self, granule: u64) -> Option<Arc<Chunk>> {
+        self.0.read().get(&(granule / CHUNK)).cloned()
     }
 
     fn chunk(&self, granule: u64, file: &File) -> Arc<Chunk> {
         let number = granule / CHUNK;
-        let chunks = self.0.read();
-        if let Some(chunk) = chunks.get(&number) {
-            return chunk.clone();
+        if let Some(chunk) = self.known(granule) {
+            return chunk;
         }
-        drop(chunks);
         let chunk = Chunk::of(file, number * CHUNK..(number + 1) * CHUNK);
         let mut chunks = self.0.write();
         chunks.entry(number).or_insert(Arc::new(chunk)).clone()
@@ -146,9 +152,9 @@ mod tests {
         let here = (0..11).filter(|granule| presence.use_granule(*granule, &file));
         assert_eq!(here.collect::<Vec<_>>(), [1, 2, 10]);
         presence.insert(5, &file);
-        presence.remove(1, &file);
+        presence.remove(1);
         assert!(presence.use_granule(5, &file) && !presence.use_granule(1, &file));
-        assert!(presence.take_used(5, &file) && !presence.take_used(5, &file));
+        assert!(presence.take_used(5) && !presence.take_used(5));
         assert!(!presence.use_granule(u64::MAX / GRANULE, &file));
     }
 }
