@@ -109,13 +109,21 @@ impl Client {
     pub(crate) fn first(&self, asked: &Span) -> Result<(Version, Range<u64>, Body), Failure> {
         let (answer, moved) = self.ask_target(asked)?;
         let head = Head::new(answer.status().as_u16(), answer.headers());
-        match self.size_below(asked, &head) {
-            Some(size) => {
-                let asked = Span::Range(0..size);
+        let (is_refused, told) = (head.is_refused_range(), head.size());
+        // Its connection is not kept while others are asked for.
+        let first = self.first_of(answer, moved, asked);
+        let Span::Range(range) = asked else {
+            return first;
+        };
+        match first {
+            Err(failure) if is_refused => {
+                let size = told.or_else(|| self.size());
+                let size = size.filter(|size| (1..range.end).contains(size));
+                let asked = Span::Range(0..size.ok_or(failure)?);
                 let (answer, moved) = self.ask_target(&asked)?;
                 self.first_of(answer, moved, &asked)
             }
-            None => self.first_of(answer, moved, asked),
+            first => first,
         }
     }
 
@@ -131,25 +139,13 @@ impl Client {
         Ok((version, part, self.accepted(answer, moved, len)))
     }
 
-    /// The size of a file that is the reason why a range was refused: some servers do that if it ends behind the file.
-    fn size_below(&self, asked: &Span, refused: &Head<'_>) -> Option<u64> {
-        let Span::Range(asked) = asked else {
-            return None;
-        };
-        if !refused.is_refused_range() {
-            return None;
-        }
-        let size = match refused.size() {
-            // What an object store has signed is a GET.
-            None if self.target.own_url().is_some() => {
-                // Without an answer, the refusal is what is wrong.
-                let answer = self.ask_target(&Span::Nothing).ok();
-                answer
-                    .and_then(|(head, _)| Head::new(head.status().as_u16(), head.headers()).size())
-            }
-            size => size,
-        };
-        size.filter(|size| (1..asked.end).contains(size))
+    /// The size of the file, asked for because a range was refused: some servers do that if it ends behind the file. `None` if it
+    /// is not told: the refusal is then what is wrong.
+    fn size(&self) -> Option<u64> {
+        // What an object store has signed is a GET.
+        self.target.own_url()?;
+        let (answer, _) = self.ask_target(&Span::Nothing).ok()?;
+        Head::new(answer.status().as_u16(), answer.headers()).size()
     }
 
     /// Asks for a range of a file.

@@ -63,6 +63,11 @@ impl Held {
         self.budget = self.budget.with_memory(bytes);
     }
 
+    /// What bounds it and all that is fetched.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// How many granules are here.
     pub(crate) fn here(&self) -> usize {
         self.here

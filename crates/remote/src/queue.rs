@@ -17,7 +17,6 @@ use crate::{
 
 /// What is to be fetched, for all open files. Each granule is asked for at most once.
 pub(crate) struct Queue<F> {
-    budget: Budget,
     held: Held,
     files: HashMap<FileId, Line<F>>,
     /// How many files there were.
@@ -52,7 +51,6 @@ pub(crate) struct Run<F> {
 impl<F: Clone> Queue<F> {
     pub(crate) fn new(budget: Budget) -> Self {
         Self {
-            budget,
             held: Held::new(budget),
             files: HashMap::new(),
             opened: 0,
@@ -155,7 +153,7 @@ impl<F: Clone> Queue<F> {
     }
 
     fn next_awaited(&mut self) -> Option<Run<F>> {
-        let most = self.budget.of_server.awaited;
+        let most = self.held.budget().of_server.awaited;
         let may_run = |id: &FileId| self.running_beside(*id).awaited < most;
         let id = self.awaited.iter().position(may_run)?;
         let id = self.awaited.remove(id)?;
@@ -169,11 +167,11 @@ impl<F: Clone> Queue<F> {
             .values()
             .map(|of_server| of_server.early)
             .sum::<usize>()
-            >= self.budget.early
+            >= self.held.budget().early
         {
             return None;
         }
-        let most = self.budget.of_server.early;
+        let most = self.held.budget().of_server.early;
         let may_run = |id: &FileId| self.running_beside(*id).early < most;
         let id = self.early.iter().position(may_run)?;
         let id = self.early.remove(id)?;
@@ -487,7 +485,8 @@ mod tests {
         // It still arrives.
         queue.landed(file, 0, Vec::new());
         queue.ended(&run);
-        assert!(queue.held.coming() == 0 && queue.running.is_empty());
+        assert!(queue.held.coming() == 0 && queue.held.here() == 0);
+        assert!(queue.running.is_empty());
     }
 
     #[test]

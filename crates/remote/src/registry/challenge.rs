@@ -1,6 +1,5 @@
 //! `WWW-Authenticate`: what a registry wants to know before it answers.
 
-use http_auth::{ChallengeRef, parser::ChallengeParser};
 use ureq::http::{HeaderMap, header::WWW_AUTHENTICATE};
 
 /// How a registry wants to be told who asks.
@@ -21,35 +20,105 @@ impl Challenge {
     /// The one that is answered, of those in the head of an answer.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let texts = headers.get_all(WWW_AUTHENTICATE).iter();
-        let texts = texts.filter_map(|text| text.to_str().ok());
-        // What follows something malformed is not understood.
-        let all = texts.flat_map(|text| ChallengeParser::new(text).map_while(Result::ok));
-        let all: Vec<_> = all.filter_map(|one| Self::new(&one)).collect();
+        let all: Vec<_> = texts
+            .filter_map(|text| text.to_str().ok())
+            .flat_map(parse)
+            .collect();
         let token = all.iter().find(|one| matches!(one, Self::Bearer { .. }));
         token.or(all.first()).cloned()
     }
 
-    fn new(one: &ChallengeRef<'_>) -> Option<Self> {
+    fn new(scheme: &str, parameters: &[(&str, String)]) -> Option<Self> {
         let value = |wanted: &str| {
-            let mut found = one.params.iter();
+            let mut found = parameters.iter();
             found
                 .find(|(name, _)| name.eq_ignore_ascii_case(wanted))
-                .map(|(_, value)| value.to_unescaped())
+                .map(|(_, value)| value.clone())
         };
-        if one.scheme.eq_ignore_ascii_case("bearer") {
-            return Some(Self::Bearer {
+        match scheme.to_ascii_lowercase().as_str() {
+            "basic" => Some(Self::Basic),
+            "bearer" => Some(Self::Bearer {
                 realm: value("realm")?,
                 service: value("service"),
-            });
+            }),
+            _ => None,
         }
-        one.scheme
-            .eq_ignore_ascii_case("basic")
-            .then_some(Self::Basic)
+    }
+}
+
+/// The challenges in one header: each is a scheme with parameters, and commas are between all of them.
+fn parse(text: &str) -> Vec<Challenge> {
+    let mut rest = Rest(text);
+    let mut challenges = Vec::new();
+    let mut current: Option<(&str, Vec<(&str, String)>)> = None;
+    while let Some(word) = rest.word() {
+        let Some(value) = rest.value() else {
+            challenges.extend(current.replace((word, Vec::new())));
+            continue;
+        };
+        let Some((_, parameters)) = &mut current else {
+            // A parameter of nothing.
+            break;
+        };
+        parameters.push((word, value));
+    }
+    challenges.extend(current);
+    let known = challenges.iter();
+    known
+        .filter_map(|(scheme, parameters)| Challenge::new(scheme, parameters))
+        .collect()
+}
+
+/// What is left of a header.
+struct Rest<'a>(&'a str);
+
+impl<'a> Rest<'a> {
+    /// The next word; `None` at the end, and if there is something else.
+    fn word(&mut self) -> Option<&'a str> {
+        self.0 = self.0.trim_start_matches([' ', '\t', ',']);
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        let end = self.0.find(|c| !is_word(c)).unwrap_or(self.0.len());
+        let (word, rest) = self.0.split_at(end);
+        self.0 = rest;
+        (!word.is_empty()).then_some(word)
+    }
+
+    /// The value, if an equals sign follows.
+    fn value(&mut self) -> Option<String> {
+        self.0 = self.0.trim_start().strip_prefix('=')?.trim_start();
+        match self.0.strip_prefix('"') {
+            Some(quoted) => self.quoted(quoted),
+            None => {
+                let end = self.0.find([' ', '\t', ',']).unwrap_or(self.0.len());
+                let (value, rest) = self.0.split_at(end);
+                self.0 = rest;
+                Some(value.to_owned())
+            }
+        }
+    }
+
+    /// The value that begins after a quotation mark.
+    fn quoted(&mut self, quoted: &'a str) -> Option<String> {
+        let mut value = String::new();
+        let mut characters = quoted.char_indices();
+        while let Some((at, character)) = characters.next() {
+            match character {
+                '"' => {
+                    self.0 = &quoted[at + 1..];
+                    return Some(value);
+                }
+                '\\' => value.push(characters.next()?.1),
+                other => value.push(other),
+            }
+        }
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use verimount_testkit::Random;
+
     use super::*;
 
     fn of(texts: &[&str]) -> Option<Challenge> {
@@ -81,6 +150,21 @@ mod tests {
         assert_eq!(of(&[both]), bearer("a\"b", None));
         assert_eq!(of(&["Basic", "Bearer realm=a"]), bearer("a", None));
         assert_eq!(of(&["Negotiate", "Basic"]), Some(Challenge::Basic));
+    }
+
+    #[test]
+    fn any_text_comes_to_an_end() {
+        let pieces = [
+            "Bearer", "realm", "=", "\"", "\\", ",", " ", "Basic", "é", "\t", "(", "x",
+        ];
+        let mut random = Random::new(1);
+        for _ in 0..10_000 {
+            let count = random.below(12);
+            let picked = (0..count).map(|_| pieces[random.below(pieces.len())]);
+            let text: String = picked.collect();
+            // Each challenge takes at least a word.
+            assert!(parse(&text).len() <= count, "{text}");
+        }
     }
 
     #[test]
