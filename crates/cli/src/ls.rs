@@ -14,7 +14,7 @@ use clap::{Args, ValueHint};
 use verimount::{DirEntry, Location};
 use verimount_host::printable;
 
-use self::{entry::Entry, json::to_json, long::Long};
+use self::{entry::Entry, json::JsonEntry, long::Long};
 use crate::{
     Outcome,
     content_args::{ContentArgs, say_mirrors},
@@ -82,7 +82,7 @@ impl Ls {
         }
         let entry = Entry::read(entry)?;
         if self.json {
-            writeln!(out, "{}", json_line(&to_json(&entry))?)?;
+            writeln!(out, "{}", json_line(&JsonEntry::new(&entry))?)?;
         } else {
             writeln!(out, "{}", Long(&entry))?;
         }

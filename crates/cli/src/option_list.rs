@@ -15,7 +15,7 @@ use crate::Cli;
 /// everything that is not `ro`, no mount sets times of access itself, and those without the option `suid`
 /// or `dev` of their own are always `nosuid` and `nodev`.
 const WITHOUT_EFFECT: &[&str] = &[
-    "_netdev", "async", "comment", "defaults", "loud", "nofail", "rw", "silent",
+    "_netdev", "async", "comment", "defaults", "exec", "loud", "nofail", "rw", "silent",
 ];
 
 /// Those that have none with `no` before them, either.
@@ -24,7 +24,6 @@ const WITHOUT_EFFECT_OR_NO: &[&str] = &[
     "auto",
     "dev",
     "diratime",
-    "exec",
     "group",
     "lazytime",
     "owner",

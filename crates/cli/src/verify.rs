@@ -105,10 +105,6 @@ fn report_json(file: &str, report: &Report) -> Value {
         "bad_ranges": report.bad_ranges,
         // The first of them.
         "bad": report.bad.iter().map(finding_json).collect::<Vec<_>>(),
-        // A defect of the image although all bytes match.
-        "image": report.defect.as_ref().map(ToString::to_string),
-        // The model whose signature was checked.
-        "model": report.model.as_ref().map(|model| json!({"name": model.name, "files": model.files})),
     });
     // What was replaced, if something was bad and that was wanted, and how many bytes are bad nevertheless.
     if let Some(Repaired {
@@ -117,6 +113,13 @@ fn report_json(file: &str, report: &Report) -> Value {
     {
         json["repaired"] = json!({"ranges": ranges, "bad_bytes": bad_bytes});
     }
+    // A defect of the image although all bytes match.
+    json["image"] = report.defect.as_ref().map(ToString::to_string).into();
+    // The model whose signature was checked.
+    let model = report.model.as_ref();
+    json["model"] = model
+        .map(|model| json!({"name": model.name, "files": model.files}))
+        .into();
     json
 }
 

@@ -12,8 +12,8 @@ use crate::{ErrorKind, Location, fault::Fault};
 
 /// Why something failed: what it means for the caller, where it was, and the reason.
 ///
-/// The text stands by itself: it ends with the texts of all causes. [`source`](std::error::Error::source) gives the first of these,
-/// such as a [`ReadError`] or [`io::Error`].
+/// The text stands by itself: it ends with the texts of all causes. [`source`](std::error::Error::source) gives the first of these; the
+/// last is what began it, such as an [`io::Error`] or a [`Mismatch`].
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 

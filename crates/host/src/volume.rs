@@ -22,7 +22,7 @@ pub use verimount_content::Watcher;
 pub use verimount_integrity::{
     Algorithm, BadBlock, BadRange, BadReason, BlockSize, CommitTimer, DiskSize,
     Error as VolumeError, FormatOptions, Integrity, Interleave, Key, Mode, OpenOptions, Padding,
-    SECTOR, Superblock, TagSize, Volume, VolumeStats,
+    SECTOR, Shape, Superblock, TagSize, Volume, VolumeStats,
 };
 pub use verimount_nbd::{Server, SocketAccess, memory_share};
 pub use verimount_serve::{Disk, DiskAccess, VolumeExport, VolumeFs};

@@ -59,7 +59,7 @@ pub enum Error {
     /// A write or flush has failed, in this request or an earlier one: the contents of the storage
     /// are no longer certain.
     #[error("the volume is read-only because a write failed: {0}")]
-    Latched(Arc<Error>),
+    Latched(#[source] Arc<Error>),
     /// The request is outside the volume.
     #[error("{len} bytes at offset {offset} exceed the volume of {size} bytes")]
     PastEnd {

@@ -1,4 +1,4 @@
-use std::{io, thread};
+use std::{fmt, io, thread};
 
 use verimount_fuse::Serving;
 use verimount_names::printable;
@@ -16,6 +16,12 @@ pub struct Mounted {
     pub(crate) serving: Serving,
     pub(crate) held: HeldMount,
     pub(crate) mode: Mode,
+}
+
+impl fmt::Debug for Mounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mounted").field(&self.mode).finish()
+    }
 }
 
 impl Mounted {

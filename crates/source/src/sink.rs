@@ -1,5 +1,5 @@
 use std::{
-    io::{self, Seek, Write},
+    io::{self, Write},
     ops::ControlFlow,
 };
 
@@ -110,29 +110,12 @@ impl<'a, W: Write> Sink<'a, W> {
         }
         self.out.write_all(full).map_err(SinkError::Write)?;
         let len = self.filled as u64;
+        self.written += len;
         self.filled = 0;
-        self.tell(len)
-    }
-
-    fn tell(&mut self, written: u64) -> Result<(), SinkError> {
-        self.written += written;
-        match (self.progress)(written) {
+        match (self.progress)(len) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(SinkError::Cancelled),
         }
-    }
-}
-
-impl<W: Write + Seek> Sink<'_, W> {
-    /// Adds `len` bytes that the output has there already.
-    ///
-    /// # Errors
-    /// [`SinkError`] if the output cannot be written, or writing was cancelled.
-    pub fn skip(&mut self, len: u64) -> Result<(), SinkError> {
-        self.flush()?;
-        let sought = self.out.seek_relative(len.cast_signed());
-        sought.map_err(SinkError::Write)?;
-        self.tell(len)
     }
 }
 

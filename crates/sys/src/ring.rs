@@ -49,11 +49,18 @@ pub(crate) struct Ring {
     file: OwnedFd,
     rings: Mapping,
     submissions: Mapping,
-    parameters: io_uring_params,
+    offsets: Offsets,
 }
 
-// SAFETY: the parameters have pointers that are null, and are not used.
-unsafe impl Send for Ring {}
+/// Where the heads and tails of the rings and the completions are in the mapping, and how many completions there is room for.
+struct Offsets {
+    submissions_head: u32,
+    submissions_tail: u32,
+    completions_head: u32,
+    completions_tail: u32,
+    completions: u32,
+    room: u32,
+}
 
 impl Ring {
     /// A ring that is not enabled yet.
@@ -72,7 +79,14 @@ impl Ring {
             rings: Mapping::of(&file, rings, IORING_OFF_SQ_RING)?,
             submissions: Mapping::of(&file, size_of::<Submission>(), IORING_OFF_SQES)?,
             file,
-            parameters,
+            offsets: Offsets {
+                submissions_head: parameters.sq_off.head,
+                submissions_tail: parameters.sq_off.tail,
+                completions_head: parameters.cq_off.head,
+                completions_tail: parameters.cq_off.tail,
+                completions: parameters.cq_off.cqes,
+                room: parameters.cq_entries,
+            },
         })
     }
 
@@ -115,7 +129,7 @@ impl Ring {
         // SAFETY: the slot has the size and, at the start of a page, the alignment. The kernel only
         // reads it in `enter`, on this thread, once the tail says that it is filled.
         unsafe { slot.write(submission) };
-        let tail = self.rings.atomic(self.parameters.sq_off.tail);
+        let tail = self.rings.atomic(self.offsets.submissions_tail);
         tail.store(tail.load(Relaxed).wrapping_add(1), Release);
     }
 
@@ -125,9 +139,9 @@ impl Ring {
     /// # Errors
     /// As `io_uring_enter`, except those that only ask to try again.
     pub(crate) fn enter(&mut self, wait: bool) -> io::Result<()> {
-        let offsets = &self.parameters.sq_off;
-        let tail = self.rings.atomic(offsets.tail).load(Relaxed);
-        let head = self.rings.atomic(offsets.head).load(Acquire);
+        let offsets = &self.offsets;
+        let tail = self.rings.atomic(offsets.submissions_tail).load(Relaxed);
+        let head = self.rings.atomic(offsets.submissions_head).load(Acquire);
         // SAFETY: the kernel reads the submission and writes completions, both in memory that is
         // mapped for that. The caller of `push` guarantees the memory that the command refers to.
         let entered = unsafe {
@@ -143,13 +157,13 @@ impl Ring {
 
     /// The result of the command, if it is there and was not taken yet.
     pub(crate) fn result(&self) -> Option<i32> {
-        let offsets = &self.parameters.cq_off;
-        let head = self.rings.atomic(offsets.head).load(Relaxed);
-        if head == self.rings.atomic(offsets.tail).load(Acquire) {
+        let offsets = &self.offsets;
+        let head = self.rings.atomic(offsets.completions_head).load(Relaxed);
+        if head == self.rings.atomic(offsets.completions_tail).load(Acquire) {
             return None;
         }
-        let index = head & (self.parameters.cq_entries - 1);
-        let offset = offsets.cqes as usize + index as usize * size_of::<io_uring_cqe>();
+        let index = head & (offsets.room - 1);
+        let offset = offsets.completions as usize + index as usize * size_of::<io_uring_cqe>();
         let slot = self.rings.at(offset, size_of::<io_uring_cqe>()).cast();
         assert!(slot.is_aligned());
         // SAFETY: the slot is aligned, and the kernel filled it before it moved the tail. It fills it again only after the
@@ -161,7 +175,7 @@ impl Ring {
     /// Takes the result that [`Self::result`] returns.
     pub(crate) fn take_result(&mut self) -> Option<i32> {
         let result = self.result()?;
-        let head = self.rings.atomic(self.parameters.cq_off.head);
+        let head = self.rings.atomic(self.offsets.completions_head);
         head.store(head.load(Relaxed).wrapping_add(1), Release);
         Some(result)
     }

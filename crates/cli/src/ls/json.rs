@@ -1,40 +1,89 @@
-use serde_json::{Value, json};
+use std::ffi::OsStr;
+
+use serde::Serialize;
 use verimount::{FileType, Timestamp};
 use verimount_host::printable;
 
 use super::entry::Entry;
-use crate::json::{VERSION, shown};
+use crate::json::VERSION;
 
-/// A file as JSON.
-pub(super) fn to_json(entry: &Entry<'_>) -> Value {
-    let metadata = entry.metadata;
-    let (major, minor) = metadata.device();
-    json!({
-        "version": VERSION,
-        "path": printable(entry.path).to_string(),
-        "type": type_name(metadata.file_type()),
-        // Permissions in four octal digits.
-        "mode": format!("{:04o}", entry.permissions()),
-        "inode": metadata.ino(),
-        "links": metadata.nlink(),
-        "uid": metadata.uid(),
-        "gid": metadata.gid(),
-        // In bytes.
-        "size": metadata.len(),
-        // Of 512 bytes.
-        "blocks": metadata.blocks(),
-        "rdev": entry.is_device().then(|| json!({"major": major, "minor": minor})),
-        "atime": time_json(metadata.atime()),
-        "mtime": time_json(metadata.mtime()),
-        "ctime": time_json(metadata.ctime()),
-        "target": entry.target.as_ref().map(|target| printable(target).to_string()),
-        "xattrs": shown(&entry.xattrs),
-    })
+/// A file as JSON. Names are as [`printable`] shows them, as not every name is text.
+#[derive(Serialize)]
+pub(super) struct JsonEntry {
+    version: u32,
+    path: String,
+    #[serde(rename = "type")]
+    file_type: &'static str,
+    /// Permissions in four octal digits.
+    mode: String,
+    inode: u64,
+    links: u32,
+    uid: u32,
+    gid: u32,
+    /// In bytes.
+    size: u64,
+    /// Of 512 bytes.
+    blocks: u64,
+    /// The device of a device node.
+    rdev: Option<JsonDevice>,
+    atime: JsonTime,
+    mtime: JsonTime,
+    ctime: JsonTime,
+    /// The target of a symbolic link.
+    target: Option<String>,
+    /// The names of extended attributes.
+    xattrs: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct JsonDevice {
+    major: u32,
+    minor: u32,
 }
 
 /// Whole seconds since 1970, negative before, and nanoseconds after them.
-fn time_json(time: Timestamp) -> Value {
-    json!({"seconds": time.seconds(), "nanoseconds": time.nanoseconds()})
+#[derive(Serialize)]
+struct JsonTime {
+    seconds: i64,
+    nanoseconds: u32,
+}
+
+impl JsonEntry {
+    pub(super) fn new(entry: &Entry<'_>) -> Self {
+        let metadata = entry.metadata;
+        let (major, minor) = metadata.device();
+        Self {
+            version: VERSION,
+            path: printable(entry.path).to_string(),
+            file_type: type_name(metadata.file_type()),
+            mode: format!("{:04o}", entry.permissions()),
+            inode: metadata.ino(),
+            links: metadata.nlink(),
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+            size: metadata.len(),
+            blocks: metadata.blocks(),
+            rdev: entry.is_device().then_some(JsonDevice { major, minor }),
+            atime: metadata.atime().into(),
+            mtime: metadata.mtime().into(),
+            ctime: metadata.ctime().into(),
+            target: entry.target.as_ref().map(shown),
+            xattrs: entry.xattrs.iter().map(shown).collect(),
+        }
+    }
+}
+
+impl From<Timestamp> for JsonTime {
+    fn from(time: Timestamp) -> Self {
+        Self {
+            seconds: time.seconds(),
+            nanoseconds: time.nanoseconds(),
+        }
+    }
+}
+
+fn shown(name: impl AsRef<OsStr>) -> String {
+    printable(name.as_ref()).to_string()
 }
 
 fn type_name(file_type: FileType) -> &'static str {

@@ -56,7 +56,7 @@ impl MountedVolume {
     /// [`check_export`](verimount_host::mounts::check_export) does.
     ///
     /// # Errors
-    /// What the system says that is not about a block, and that `heard` has cancelled it.
+    /// What the system says that is not about a block, and that a signal has interrupted it.
     pub(super) fn check(&self, heard: &mut dyn FnMut(CheckEvent)) -> Result<()> {
         let mut reading = Reading {
             volume: self,

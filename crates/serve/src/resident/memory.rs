@@ -54,10 +54,10 @@ pub struct ResidentMemory {
 pub enum ResidentError {
     /// This process may not have it.
     #[error("only root can keep files resident: {0}")]
-    NotPermitted(io::Error),
+    NotPermitted(#[source] io::Error),
     /// The system refuses.
     #[error("no memory for resident files: {0}")]
-    Refused(io::Error),
+    Refused(#[source] io::Error),
     /// Nothing would fit.
     #[error("the limit for resident files is less than a page of {page} bytes")]
     NoRoom {

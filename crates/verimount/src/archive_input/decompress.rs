@@ -48,7 +48,11 @@ impl<R: BufRead> Read for GzipDecoder<R> {
 fn next_member<R: BufRead>(mut input: R) -> io::Result<Option<GzDecoder<R>>> {
     let mut has_zeros = false;
     loop {
-        let available = input.fill_buf()?;
+        let available = match input.fill_buf() {
+            // Who reads would ask again, and take the next member for the end.
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            available => available?,
+        };
         let zeros = available.iter().take_while(|byte| **byte == 0).count();
         if available.is_empty() {
             return Ok(None);
