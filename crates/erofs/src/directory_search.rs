@@ -9,7 +9,6 @@ use crate::{
     Error,
     directory_block::{DirectoryBlock, Side},
     metadata::Bytes,
-    numbers::to_u64,
     space::Address,
 };
 
@@ -110,51 +109,80 @@ const CLASSES: [RangeInclusive<u8>; 5] = [
     b'G'..=b'Z',
 ];
 
-/// How many different things can be at a place of a name: a byte, or the end before it, which is first.
-const SYMBOLS: usize = 257;
-
-/// Which symbols can be at the first places of names, so that each is a digit.
-struct Digits([[bool; SYMBOLS]; DIGITS]);
-
-impl Default for Digits {
-    fn default() -> Self {
-        Self([[false; SYMBOLS]; DIGITS])
-    }
-}
+/// What the first bytes of names can be, each as a digit of a number.
+#[derive(Default)]
+struct Digits([Alphabet; DIGITS]);
 
 impl Digits {
     /// Adds the bytes of a name, and those of their classes.
     fn add(&mut self, name: &[u8]) {
-        for (place, possible) in self.0.iter_mut().enumerate() {
-            let byte = name.get(place).copied();
-            let class =
-                byte.and_then(|byte| CLASSES.into_iter().find(|class| class.contains(&byte)));
-            let symbols = match class {
-                Some(class) => symbol(Some(*class.start()))..=symbol(Some(*class.end())),
-                None => symbol(byte)..=symbol(byte),
-            };
-            possible.get_mut(symbols).unwrap_or_default().fill(true);
+        for (place, alphabet) in self.0.iter_mut().enumerate() {
+            match name.get(place) {
+                Some(byte) => alphabet.add(*byte),
+                None => alphabet.has_end = true,
+            }
         }
     }
 
     /// The beginning of a name as a number. Names that were added are ordered as their numbers are, which may be equal.
     fn number(&self, name: &[u8]) -> u64 {
         let places = self.0.iter().enumerate();
-        places.fold(0_u64, |number, (place, possible)| {
-            let below = possible.get(..symbol(name.get(place).copied()));
-            let (below, all) = (count(below.unwrap_or_default()), count(possible));
-            let digit = below.min(all.saturating_sub(1));
-            number.saturating_mul(all).saturating_add(digit)
+        places.fold(0_u64, |number, (place, alphabet)| {
+            let digit = alphabet.digit(name.get(place).copied());
+            number
+                .saturating_mul(alphabet.len().into())
+                .saturating_add(digit.into())
         })
     }
 }
 
-fn symbol(byte: Option<u8>) -> usize {
-    byte.map_or(0, |byte| usize::from(byte).saturating_add(1))
+/// The bytes at one place of names.
+#[derive(Default)]
+struct Alphabet {
+    /// A bit for each byte.
+    bits: [u128; 2],
+    /// Some names end before it.
+    has_end: bool,
 }
 
-fn count(possible: &[bool]) -> u64 {
-    to_u64(possible.iter().filter(|is_possible| **is_possible).count())
+impl Alphabet {
+    fn add(&mut self, byte: u8) {
+        let class = CLASSES.into_iter().find(|class| class.contains(&byte));
+        let [low, high] = &mut self.bits;
+        let half = if byte < 128 { *low } else { *high };
+        if half & 1_u128.rotate_left(u32::from(byte) & 127) != 0 {
+            return;
+        }
+        for byte in class.unwrap_or(byte..=byte) {
+            let half = if byte < 128 { &mut *low } else { &mut *high };
+            *half |= 1_u128.rotate_left(u32::from(byte) & 127);
+        }
+    }
+
+    /// The number of digits.
+    fn len(&self) -> u32 {
+        let [low, high] = self.bits.map(u128::count_ones);
+        low.saturating_add(high).saturating_add(self.has_end.into())
+    }
+
+    /// The digit for a byte, or for the end of the name.
+    fn digit(&self, byte: Option<u8>) -> u32 {
+        let digit = byte.map_or(0, |byte| {
+            self.rank(byte).saturating_add(self.has_end.into())
+        });
+        digit.min(self.len().saturating_sub(1))
+    }
+
+    /// How many bytes of the alphabet are below this one.
+    fn rank(&self, byte: u8) -> u32 {
+        let [low, high] = self.bits;
+        let mask = 1_u128.rotate_left(u32::from(byte) & 127).wrapping_sub(1);
+        if byte < 128 {
+            (low & mask).count_ones()
+        } else {
+            low.count_ones().saturating_add((high & mask).count_ones())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -169,7 +197,7 @@ mod tests {
         let numbers = names.map(|name| digits.number(name));
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
         // Three kinds of digits, 0xff and the end, in the first place.
-        assert_eq!(count(&digits.0[0]), 10 + 6 + 1 + 1);
+        assert_eq!(digits.0[0].len(), 10 + 6 + 1 + 1);
         let mut all = Digits::default();
         (0..=255).for_each(|byte| all.add(&[byte; DIGITS]));
         all.add(b"");

@@ -55,7 +55,7 @@ pub(crate) struct XattrRegion {
 
 /// An inode of either form.
 struct Common {
-    /// As if it were of the longer one, but for the time.
+    /// As if it were of the longer one, but for its time and number.
     raw: raw::ExtendedInode,
     /// The bits of a block address that say that there is none, if all are set.
     hole: u64,

@@ -20,7 +20,7 @@ use crate::{Corruption, DESCRIPTOR_SIZE, Error, MAX_SIGNATURE_SIZE, SEAL_BLOCK};
 pub(crate) const SECTOR: usize = 512;
 pub(crate) const SECTOR_SIZE: u64 = 512;
 
-const _: () = assert!(size_of::<RawMark>() == SECTOR);
+const _: () = assert!(size_of::<RawMark>() == SECTOR && SECTOR == 512 && SECTOR_SIZE == 512);
 
 const MAGIC: [u8; 16] = *b"verimount begun\0";
 
