@@ -55,10 +55,9 @@ pub(crate) fn written(plan: &Plan) -> Vec<u8> {
 /// How many files have the content of another one, which is stored once.
 fn shared_files(plan: &Plan) -> usize {
     let entries = plan.tree().entries();
-    let inodes = entries.filter(|entry| entry.is_first_name());
-    let inodes = inodes.map(|entry| entry.inode_id());
-    inodes
-        .filter(|inode| plan.stored_as(*inode) != *inode)
+    let firsts = entries.filter(|entry| entry.is_first_name());
+    firsts
+        .filter(|entry| plan.stored_as(entry.inode_id()) != entry.inode_id())
         .count()
 }
 
