@@ -12,7 +12,7 @@ use crate::{
     Error, ImageFormat, ModelSignature, Step,
     archive_input::{open_archive, scan_tar, seekable},
     build_fault::BuildFault,
-    fault::{ContentFault, Fault, Precious},
+    fault::{ContentFault, Fault},
     image_format,
     image_plan::ImagePlan,
     model::{BuildChecks, ContentChecks},
@@ -243,7 +243,7 @@ fn refuse_to_replace(output: &Path) -> Result<(), Error> {
     }
     let older = open_file(output)?;
     match image_format::describe(&older) {
-        Ok(None) if older.size() != 0 => Err(Fault::WouldReplace(Precious::NotAnImage).at(output)),
+        Ok(None) if older.size() != 0 => Err(Fault::WouldReplace("not an image").at(output)),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,5 @@
 //! What can fail. [`Error`] adds where, and what it means.
 
-use std::fmt;
-
 use verimount_content::OtherFault;
 
 use crate::{Error, ErrorKind, Location};
@@ -17,9 +15,9 @@ pub(crate) enum Fault {
     /// Everything was to be fetched ahead, and nothing would keep it.
     #[error(": there is no cache that would keep what is fetched")]
     NoCache,
-    /// A file exists that is to be replaced only if that is allowed explicitly.
+    /// A file exists that is to be replaced only if that is allowed explicitly: it is not what was to be made, or more than that.
     #[error(": it exists and is {0}")]
-    WouldReplace(Precious),
+    WouldReplace(&'static str),
     /// The files of an image have more data than may be extracted.
     #[error(": up to here, the files have more than {limit} bytes: some may overlap in the image")]
     TooLarge {
@@ -81,28 +79,5 @@ impl OtherFault for Fault {
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::NotEmpty | Self::NoCache | Self::SignedAppend => ErrorKind::InvalidInput,
         }
-    }
-}
-
-/// Why a file is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Precious {
-    /// An image was to be made, and this is something else.
-    #[cfg(feature = "build")]
-    NotAnImage,
-    /// A seal was to be made, and this is something else.
-    NotASeal,
-    /// A seal was to be made, and this one is signed.
-    SignedSeal,
-}
-
-impl fmt::Display for Precious {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            #[cfg(feature = "build")]
-            Self::NotAnImage => "not an image",
-            Self::NotASeal => "not a seal",
-            Self::SignedSeal => "signed",
-        })
     }
 }

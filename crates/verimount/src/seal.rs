@@ -21,7 +21,7 @@ use verimount_verity::{
 
 use crate::{
     Error, Location, ModelSignature, Step,
-    fault::{ContentFault, Fault, Precious},
+    fault::{ContentFault, Fault},
     model::seal_checked,
 };
 
@@ -215,8 +215,8 @@ fn refuse_to_replace(sidecar: &Path, data: Arc<FileSource>) -> Result<(), Error>
         !matches!(area, Err(VerityError::NoSuperblock))
     };
     let what = match is_signed(&*seal) {
-        Ok(true) => Precious::SignedSeal,
-        Err(VerityError::NotSealed) if !is_hash_area() => Precious::NotASeal,
+        Ok(true) => "signed",
+        Err(VerityError::NotSealed) if !is_hash_area() => "not a seal",
         _ => return Ok(()),
     };
     Err(Fault::WouldReplace(what).at(sidecar))
