@@ -307,12 +307,7 @@ pub fn mirrors_of(places: &[Arc<Place>], options: &Options) -> Arc<Mirrors> {
         };
         (place.location().to_string(), kind)
     });
-    let timeout = options.access.timeout();
-    if options.repair {
-        Mirrors::mending(names, timeout)
-    } else {
-        Mirrors::new(names, timeout)
-    }
+    Mirrors::new(names, options.access.timeout(), options.repair)
 }
 
 /// The origin of content that is in several places.

@@ -48,37 +48,22 @@ pub struct MirrorStats {
 
 impl Mirrors {
     /// Places, by their names, in the order in which they are asked. A read may take as long as `timeout`, at least if it
-    /// fails.
+    /// fails. With `mends`, wrong bytes are replaced at places that are near.
     pub fn new<N: Into<String>>(
         places: impl IntoIterator<Item = (N, PlaceKind)>,
         timeout: Duration,
+        mends: bool,
     ) -> Arc<Self> {
-        Arc::new(Self::with(places, timeout, None))
-    }
-
-    /// Places, as [`Self::new`] has them, where wrong bytes are replaced if they are near.
-    pub fn mending<N: Into<String>>(
-        places: impl IntoIterator<Item = (N, PlaceKind)>,
-        timeout: Duration,
-    ) -> Arc<Self> {
-        Arc::new(Self::with(places, timeout, Some(Repairs::default())))
-    }
-
-    fn with<N: Into<String>>(
-        places: impl IntoIterator<Item = (N, PlaceKind)>,
-        timeout: Duration,
-        repairs: Option<Repairs>,
-    ) -> Self {
         let places = places.into_iter();
         let places = places.map(|(name, kind)| Arc::new(Place::new(name.into(), kind, timeout)));
-        Self {
+        Arc::new(Self {
             places: places.collect(),
             timeout,
             healed: AtomicU64::new(0),
-            repairs,
+            repairs: mends.then(Repairs::default),
             is_closed: Mutex::new(false),
             closing: Condvar::new(),
-        }
+        })
     }
 
     /// A part of the content, such as its data, of which there is a copy of the same size at each place. `what` is what it

@@ -153,7 +153,7 @@ fn only_what_is_wrong_comes_from_another_place() {
     copies[0].damage(20_000..20_001);
     copies[1].damage(6_000..15_000);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let mirrors = Mirrors::new(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, false);
     let source = mirrored(&mirrors, &copies);
     read(&source, 0..SIZE).unwrap();
     let stats = mirrors.stats();
@@ -170,7 +170,7 @@ fn what_is_wrong_everywhere_fails_after_as_many_reads_as_there_may_be() {
     let copies = [Copy::new(), Copy::new(), Copy::new()];
     copies.iter().for_each(|copy| copy.damage(3_000..3_001));
     let places = ["a", "b", "c"].map(|name| (name, PlaceKind::Far));
-    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    let source = mirrored(&Mirrors::new(places, TIMEOUT, false), &copies);
     assert!(matches!(read(&source, 3_000..4_000), Err(None)));
     let asked = || {
         copies
@@ -196,7 +196,11 @@ fn what_one_place_gave_wrong_is_not_taken_for_what_others_give() {
     let cached = copies
         .iter()
         .map(|copy| -> Arc<dyn Fetch> { Arc::new(Cached::new(copy.clone(), object.clone())) });
-    let mirrors = Mirrors::new(["a", "b"].map(|name| (name, PlaceKind::Far)), TIMEOUT);
+    let mirrors = Mirrors::new(
+        ["a", "b"].map(|name| (name, PlaceKind::Far)),
+        TIMEOUT,
+        false,
+    );
     let source = mirrors.part("data", cached.collect());
     read(&source, 0..10_000).unwrap();
     // Anew, as the first place gives what is before it.
@@ -212,7 +216,11 @@ fn what_is_wrong_and_cannot_be_read_elsewhere_is_wrong() {
         let copies = [Copy::new(), Copy::new()];
         copies[0].damage(3_000..3_001);
         copies[1].set_failing(true);
-        let mirrors = Mirrors::new([("a", PlaceKind::Near), ("b", other)], Duration::ZERO);
+        let mirrors = Mirrors::new(
+            [("a", PlaceKind::Near), ("b", other)],
+            Duration::ZERO,
+            false,
+        );
         let source = mirrored(&mirrors, &copies);
         for _ in 0..3 {
             assert!(matches!(read(&source, 3_000..4_000), Err(None)));
@@ -234,7 +242,11 @@ fn many_wrong_blocks_wait_once_for_one_who_does_not_answer() {
     let count = wrong.clone().count();
     wrong.for_each(|at| copies[0].damage(at..at + 1));
     copies[1].set_failing(true);
-    let mirrors = Mirrors::new([("a", PlaceKind::Near), ("b", PlaceKind::Far)], TIMEOUT);
+    let mirrors = Mirrors::new(
+        [("a", PlaceKind::Near), ("b", PlaceKind::Far)],
+        TIMEOUT,
+        false,
+    );
     let source = mirrored(&mirrors, &copies);
     assert!(matches!(read(&source, 0..SIZE), Err(None)));
     let asked = copies[1].asked.load(SeqCst);
@@ -245,7 +257,7 @@ fn many_wrong_blocks_wait_once_for_one_who_does_not_answer() {
 fn a_far_place_that_fails_rests_until_it_answers() {
     let copies = [Copy::new(), Copy::new()];
     let places = ["a", "b"].map(|name| (name, PlaceKind::Far));
-    let mirrors = Mirrors::new(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, false);
     let source = mirrored(&mirrors, &copies);
     copies[0].set_failing(true);
     (0..10).for_each(|_| read(&source, 0..1000).unwrap());
@@ -265,7 +277,11 @@ fn a_far_place_that_fails_rests_until_it_answers() {
 #[test]
 fn a_place_that_rests_is_asked_if_the_others_fail() {
     let copies = [Copy::new(), Copy::new()];
-    let mirrors = Mirrors::new([("a", PlaceKind::Far), ("b", PlaceKind::Near)], TIMEOUT);
+    let mirrors = Mirrors::new(
+        [("a", PlaceKind::Far), ("b", PlaceKind::Near)],
+        TIMEOUT,
+        false,
+    );
     let source = mirrored(&mirrors, &copies);
     copies[0].set_failing(true);
     read(&source, 0..1000).unwrap();
@@ -280,7 +296,7 @@ fn a_wrong_place_is_asked_again_if_it_was_blamed_for_another() {
     let copies = [Copy::new(), Copy::new()];
     copies[1].damage(0..1);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    let source = mirrored(&Mirrors::new(places, TIMEOUT, false), &copies);
     // As a cache above that was damaged: what was read here is right.
     let given = source.fetch(&mut [0; 1000], 0, Ask::default()).unwrap();
     assert!(source.distrust(0..1000, &given) > 0);
@@ -295,7 +311,7 @@ fn what_cannot_be_read_in_one_block_is_read_in_the_others() {
     *copies[1].unreadable.lock() = vec![20_480];
     *copies[2].unreadable.lock() = (0..SIZE).step_by(1000).collect();
     let places = ["a", "b", "c"].map(|name| (name, PlaceKind::Near));
-    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, true);
     let source = mirrored(&mirrors, &copies);
     read(&source, 0..SIZE).unwrap();
     mirrors.finish_repairs();
@@ -310,7 +326,7 @@ fn a_block_that_can_be_read_nowhere_fails_and_the_others_do_not() {
     *copies[0].unreadable.lock() = vec![40_960];
     *copies[1].unreadable.lock() = vec![20_480, 40_961];
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    let source = mirrored(&Mirrors::new(places, TIMEOUT, false), &copies);
     assert!(matches!(read(&source, 0..SIZE), Err(Some(_))));
     read(&source, 0..40_000).unwrap();
     read(&source, 46_000..SIZE).unwrap();
@@ -327,7 +343,7 @@ fn what_cannot_be_opened_is_not_read_in_parts() {
     let copies = [Copy::new(), Copy::new()];
     copies[0].set_failing(true);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    let source = mirrored(&Mirrors::new(places, TIMEOUT, false), &copies);
     read(&source, 0..SIZE).unwrap();
     assert_eq!(copies[0].asked.load(SeqCst), 1);
 }
@@ -339,7 +355,7 @@ fn a_place_that_cannot_be_read_at_all_is_not_asked_without_end() {
     let is_unreadable = |copy: &Copy| *copy.unreadable.lock() = (0..SIZE).step_by(1000).collect();
     is_unreadable(&copies[0]);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let source = mirrored(&Mirrors::new(places, TIMEOUT), &copies);
+    let source = mirrored(&Mirrors::new(places, TIMEOUT, false), &copies);
     read(&source, 0..SIZE).unwrap();
     assert!(copies[0].asked.load(SeqCst) <= 2 * SIZE.div_ceil(4096));
     assert_eq!(copies[1].asked.load(SeqCst), 1);
@@ -355,7 +371,7 @@ fn readers_who_got_the_same_wrong_bytes_have_one_complaint() {
     let copies = [Copy::new(), Copy::new()];
     copies.iter().for_each(|copy| copy.damage(0..1));
     let places = ["a", "b"].map(|name| (name, PlaceKind::Far));
-    let mirrors = Mirrors::new(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, false);
     let source = mirrored(&mirrors, &copies);
     let both = Barrier::new(2);
     let reader = || {
@@ -387,7 +403,7 @@ fn a_place_is_told_what_it_had_wrong_and_asked_again() {
     let failing = Copy::new();
     failing.set_failing(true);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let source = Mirrors::new(places, TIMEOUT).part("data", vec![doubtful.clone(), failing]);
+    let source = Mirrors::new(places, TIMEOUT, false).part("data", vec![doubtful.clone(), failing]);
     read(&source, 0..10_000).unwrap();
     assert_eq!(doubtful.distrusted(), 1);
 }
@@ -397,7 +413,7 @@ fn wrong_and_unreadable_ranges_are_replaced() {
     let copies = [Copy::new(), Copy::new()];
     copies[0].damage(500..1_200);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, true);
     let source = mirrored(&mirrors, &copies);
     read(&source, 0..10_000).unwrap();
     copies[0].set_failing(true);
@@ -420,7 +436,7 @@ fn what_is_right_by_now_is_not_replaced() {
     let copies = [Copy::new(), Copy::new()];
     copies[0].damage(500..501);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, true);
     let source = mirrored(&mirrors, &copies);
     let mut buf = [0; 1000];
     let given = source.fetch(&mut buf, 0, Ask::default()).unwrap();
@@ -446,7 +462,7 @@ fn a_range_that_cannot_be_written_keeps_no_other_from_being_repaired() {
     }
     *copies[0].unwritable.lock() = Some((5_000..6_000, io::ErrorKind::Other));
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, true);
     let source = mirrored(&mirrors, &copies);
     read(&source, 0..10_000).unwrap();
     mirrors.finish_repairs();
@@ -469,7 +485,7 @@ fn a_copy_that_cannot_be_written_is_tried_once_and_others_there_are_repaired() {
             .for_each(|at| copy.damage(at..at + 1));
     }
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let mirrors = Mirrors::mending(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, true);
     read(&mirrored(&mirrors, &trees), 0..SIZE).unwrap();
     read(&mirrored(&mirrors, &data), 0..SIZE).unwrap();
     mirrors.finish_repairs();
@@ -482,7 +498,7 @@ fn nothing_is_replaced_unless_that_is_wanted() {
     let copies = [Copy::new(), Copy::new()];
     copies[0].damage(500..501);
     let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
-    let mirrors = Mirrors::new(places, TIMEOUT);
+    let mirrors = Mirrors::new(places, TIMEOUT, false);
     read(&mirrored(&mirrors, &copies), 0..10_000).unwrap();
     mirrors.finish_repairs();
     assert!(*copies[0].bytes.lock() != noise(SIZE, 1));
