@@ -17,13 +17,12 @@ pub(crate) const STRIKES: u8 = 2;
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// Strikes of places against ranges, which do not overlap.
-#[derive(Debug)]
 pub(crate) struct Blame {
     places: usize,
     ranges: BTreeMap<u64, Blamed>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Blamed {
     end: u64,
     /// By place.

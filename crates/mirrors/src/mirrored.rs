@@ -38,7 +38,6 @@ const HALVING: Duration = Duration::from_secs(1);
 const SMALLEST: u64 = 4096;
 
 /// A part of content that is in several [places](Mirrors).
-#[derive(Debug)]
 pub struct Mirrored {
     mirrors: Arc<Mirrors>,
     shared: Arc<Shared>,
@@ -386,15 +385,6 @@ fn says_read_only(error: &io::Error) -> bool {
             error.kind(),
             PermissionDenied | ReadOnlyFilesystem | Unsupported
         )
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared")
-            .field("what", &self.what)
-            .field("blame", &self.blame)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Fetch for Mirrored {

@@ -17,7 +17,6 @@ use crate::{
 };
 
 /// The places of one content, and what is known of each.
-#[derive(Debug)]
 pub struct Mirrors {
     places: Vec<Arc<Place>>,
     /// How long a read may take.

@@ -1,7 +1,7 @@
 //! One place of the content: whether it is worth asking, and what it did so far.
 
 use std::{
-    fmt::{self, Display},
+    fmt::Display,
     io,
     sync::{
         Arc,
@@ -35,7 +35,6 @@ pub enum PlaceKind {
 }
 
 /// A place of content.
-#[derive(Debug)]
 pub(crate) struct Place {
     name: String,
     kind: PlaceKind,
@@ -48,7 +47,6 @@ pub(crate) struct Place {
     bytes_repaired: AtomicU64,
 }
 
-#[derive(Debug)]
 struct Health {
     patience: Duration,
     /// `None` while it is well.
@@ -71,14 +69,6 @@ struct Rest {
 
 /// A byte of a copy.
 type Probe = (Arc<dyn Fetch>, u64);
-
-impl fmt::Debug for Rest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rest")
-            .field("length", &self.length)
-            .finish_non_exhaustive()
-    }
-}
 
 /// What a place did so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

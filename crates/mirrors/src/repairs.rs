@@ -159,9 +159,3 @@ impl Drop for Repairs {
         }
     }
 }
-
-impl std::fmt::Debug for Repairs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Repairs").finish_non_exhaustive()
-    }
-}
