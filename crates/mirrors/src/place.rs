@@ -54,7 +54,6 @@ struct Health {
 }
 
 /// A time in which a place is not asked, if there is another one.
-#[derive(Clone)]
 struct Rest {
     since: Instant,
     until: Instant,
@@ -69,6 +68,21 @@ struct Rest {
 
 /// A byte of a copy.
 type Probe = (Arc<dyn Fetch>, u64);
+
+impl Rest {
+    /// One that begins now.
+    fn of(length: Duration) -> Self {
+        let since = Instant::now();
+        Self {
+            since,
+            until: since + length,
+            length,
+            is_late: false,
+            is_probed: false,
+            probe: None,
+        }
+    }
+}
 
 /// What a place did so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -207,22 +221,17 @@ impl Place {
             return;
         }
         let mut health = self.health.lock();
-        let now = Instant::now();
-        let (since, length) = match &health.rest {
-            None => (now, FIRST_REST),
-            Some(rest) if rest.is_probed => (rest.since, (rest.length * 2).min(LONGEST_REST)),
+        let mut rest = match &health.rest {
+            None => Rest::of(FIRST_REST),
+            Some(rest) if rest.is_probed => Rest {
+                since: rest.since,
+                ..Rest::of((rest.length * 2).min(LONGEST_REST))
+            },
             // Others have failed at the same time.
             Some(_) => return,
         };
-        let is_new = health.rest.is_none();
-        health.rest = Some(Rest {
-            since,
-            until: now + length,
-            length,
-            is_late: is_late(error),
-            is_probed: false,
-            probe: Some(probe),
-        });
+        (rest.is_late, rest.probe) = (is_late(error), Some(probe));
+        let is_new = health.rest.replace(rest).is_none();
         drop(health);
         if is_new {
             tracing::warn!(place = %self.name, %error, "a copy cannot be read there: other places are asked");
@@ -233,26 +242,14 @@ impl Place {
         self.failed.fetch_add(1, Relaxed);
         tracing::warn!(place = %self.name, %reason, "a copy cannot be opened there: other places are asked");
         if !self.is_near() {
-            self.rest(FIRST_REST);
+            self.health.lock().rest = Some(Rest::of(FIRST_REST));
         }
-    }
-
-    fn rest(&self, length: Duration) {
-        let now = Instant::now();
-        self.health.lock().rest = Some(Rest {
-            since: now,
-            until: now + length,
-            length,
-            is_late: false,
-            is_probed: false,
-            probe: None,
-        });
     }
 
     /// It is wrong in so many ranges that it is left alone for some time.
     pub(crate) fn is_wrong_as_a_whole(&self) {
         tracing::warn!(place = %self.name, "the copy there is wrong in too many ranges: other places are asked");
-        self.rest(LONGEST_REST);
+        self.health.lock().rest = Some(Rest::of(LONGEST_REST));
     }
 
     /// It gave wrong bytes.
