@@ -7,11 +7,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    time::SystemTime,
 };
 
 use rustix::fs::{
-    FallocateFlags, FlockOperation, OFlags, SeekFrom, Timestamps, fallocate, fcntl_getfl, flock,
-    futimens, seek,
+    FallocateFlags, FlockOperation, OFlags, SeekFrom, fallocate, fcntl_getfl, flock, seek,
 };
 use verimount_source::{
     Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, granules, stream_in_pieces,
@@ -52,7 +52,7 @@ impl Object {
 
     /// When it was last used decides when it is removed. That is of no importance if it fails.
     pub(crate) fn was_used(&self) {
-        let _ = futimens(&self.0.file, &now());
+        let _ = self.0.file.set_modified(SystemTime::now());
     }
 
     /// The size of what it is a copy of; `None` if that is not known yet.
@@ -274,15 +274,4 @@ fn open_locked(cache: &Shared, name: &str, creates: bool) -> Result<File, CacheE
         std::thread::yield_now();
     }
     Err(cache.directory.failed(name, last))
-}
-
-fn now() -> Timestamps {
-    let now = rustix::fs::Timespec {
-        tv_sec: 0,
-        tv_nsec: rustix::fs::UTIME_NOW,
-    };
-    Timestamps {
-        last_access: now,
-        last_modification: now,
-    }
 }
