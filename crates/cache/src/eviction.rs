@@ -2,7 +2,6 @@
 
 use std::{
     fs::File,
-    os::unix::fs::MetadataExt,
     sync::{Arc, Weak, atomic::Ordering::Relaxed},
 };
 
@@ -10,7 +9,7 @@ use rustix::{
     fs::{FlockOperation, flock, fstatvfs},
     io::Errno,
 };
-use verimount_source::GRANULE;
+use verimount_source::{FileId, GRANULE};
 
 use crate::{
     CacheError, Stored,
@@ -115,10 +114,7 @@ fn evict(cache: &Arc<Shared>, stored: &[Stored], needed: u64) -> Result<u64, Cac
 
 /// The object of this process that has the same file.
 fn own_object(cache: &Shared, file: &File) -> Option<Arc<Inner>> {
-    let id = |file: &File| {
-        let metadata = file.metadata().ok()?;
-        Some((metadata.dev(), metadata.ino()))
-    };
+    let id = |file: &File| file.metadata().ok().as_ref().map(FileId::of);
     let wanted = id(file)?;
     let objects = cache.objects.lock();
     let mut open = objects.values().filter_map(Weak::upgrade);
