@@ -10,8 +10,8 @@ use std::{
 use ureq::{
     BodyReader,
     http::{
-        HeaderValue, Response,
-        header::{AUTHORIZATION, CONTENT_LENGTH, LOCATION, RANGE, TRANSFER_ENCODING},
+        HeaderValue, Request, Response,
+        header::{CONTENT_LENGTH, LOCATION, RANGE, TRANSFER_ENCODING},
     },
 };
 use verimount_sync::Mutex;
@@ -20,7 +20,7 @@ use crate::{
     Error, Headers, RemoteUrl, Session,
     answer::{Head, Version},
     cloud::Object,
-    http::of_client,
+    http::Within,
     limits::MAX_REDIRECTS,
     registry::Access,
 };
@@ -242,20 +242,17 @@ impl Client {
         let own = self.target.own_url();
         let own = own.filter(|own| at.is_same_server(own));
         let headers = own.and_then(|own| self.session.headers_for(own));
-        let send = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
+        let send = |authorization: Option<&HeaderValue>| {
             self.session.counters().requests.fetch_add(1, Relaxed);
-            let http = self.session.http();
             let mut request = match &range {
-                Some(range) => http.get(at.uri())?.header(RANGE, range),
-                None => http.head(at.uri())?,
+                Some(range) => Request::get(at.uri()).header(RANGE, range),
+                None => Request::head(at.uri()),
             };
             for (name, value) in headers.into_iter().flat_map(Headers::iter) {
                 request = request.header(name, value);
             }
-            if let Some(value) = authorization {
-                request = request.header(AUTHORIZATION, value);
-            }
-            Ok(request.call().map_err(of_client)?)
+            let http = self.session.http();
+            http.send(request, authorization, (), Within::Usual)
         };
         match &self.target {
             Target::Blob(_, access) if own.is_some() => access.send(send),

@@ -6,7 +6,7 @@ use rustls::crypto::ring;
 use ureq::{
     Agent, AsSendBody, Body, RequestBuilder, Timeout,
     config::RedirectAuthHeaders,
-    http::{Request, Response, Uri},
+    http::{HeaderValue, Request, Response, Uri, header::AUTHORIZATION, request::Builder},
     tls::TlsConfig,
     typestate::{WithBody, WithoutBody},
     unversioned::transport::DefaultConnector,
@@ -15,6 +15,7 @@ use ureq::{
 use crate::{
     Error,
     budget::{Budget, PerServer},
+    client::Failure,
     insecure,
     limits::{CONNECT, Limits, MAX_HEAD},
     proxies::Proxies,
@@ -50,38 +51,52 @@ impl Http {
         }
     }
 
-    /// A request for what is at a URL.
+    /// A request for what is at a URL, all of which may take this long.
     ///
     /// # Errors
     /// [`Error::Proxy`].
-    pub(crate) fn get(&self, url: &Uri) -> Result<RequestBuilder<WithoutBody>, Error> {
-        self.without_body(self.agent.get(url), url)
-    }
-
-    /// A request for the head of the answer to [`Self::get`].
-    ///
-    /// # Errors
-    /// [`Error::Proxy`].
-    pub(crate) fn head(&self, url: &Uri) -> Result<RequestBuilder<WithoutBody>, Error> {
-        self.without_body(self.agent.head(url), url)
-    }
-
-    fn without_body(
+    pub(crate) fn get(
         &self,
-        request: RequestBuilder<WithoutBody>,
         url: &Uri,
+        within: Duration,
     ) -> Result<RequestBuilder<WithoutBody>, Error> {
-        let proxy = self.proxies.of_url(url)?;
-        Ok(request.config().proxy(proxy).build())
+        let config = self.agent.get(url).config();
+        let config = config.proxy(self.proxies.of_url(url)?);
+        Ok(config.timeout_global(Some(within)).build())
     }
 
-    /// A request with a body.
+    /// A request with a body, as [`Self::get`].
     ///
     /// # Errors
     /// [`Error::Proxy`].
-    pub(crate) fn post(&self, url: &Uri) -> Result<RequestBuilder<WithBody>, Error> {
-        let proxy = self.proxies.of_url(url)?;
-        Ok(self.agent.post(url).config().proxy(proxy).build())
+    pub(crate) fn post(
+        &self,
+        url: &Uri,
+        within: Duration,
+    ) -> Result<RequestBuilder<WithBody>, Error> {
+        let config = self.agent.post(url).config();
+        let config = config.proxy(self.proxies.of_url(url)?);
+        Ok(config.timeout_global(Some(within)).build())
+    }
+
+    /// Sends a request with this body, and with this authorization if there is one.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(crate) fn send(
+        &self,
+        request: Builder,
+        authorization: Option<&HeaderValue>,
+        body: impl AsSendBody,
+        within: Within,
+    ) -> Result<Response<Body>, Failure> {
+        let request = match authorization {
+            Some(value) => request.header(AUTHORIZATION, value),
+            None => request,
+        };
+        let request = request.body(body);
+        let request = request.map_err(|error| Error::Protocol(error.to_string()))?;
+        Ok(self.run(request, within)?)
     }
 
     /// Sends a request.

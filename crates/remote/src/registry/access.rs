@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use ct_codecs::{Base64, Encoder};
 use serde::Deserialize;
@@ -165,6 +165,7 @@ impl Access {
     ) -> Result<Response<Body>, Error> {
         let service = service.map(|service| ("service", service));
         let scope = ("scope", &*self.scope);
+        let within = self.patience.min(TOKEN);
         let answer = match credential {
             Some(Credential::Identity(token)) => {
                 let form = [
@@ -173,22 +174,15 @@ impl Access {
                     ("refresh_token", token.as_str()),
                     scope,
                 ];
-                let request = self.http.post(realm)?.config();
-                let request = request
-                    .timeout_global(Some(self.patience.min(TOKEN)))
-                    .build();
+                let request = self.http.post(realm, within)?;
                 request.send_form(form.into_iter().chain(service))
             }
             credential => {
-                let mut request = self.http.get(realm)?.query_pairs([scope]);
-                request = request.query_pairs(service);
+                let request = self.http.get(realm, within)?;
+                let mut request = request.query_pairs(iter::once(scope).chain(service));
                 if let Some(Credential::Password { user, password }) = credential {
                     request = request.header("authorization", basic(user, password)?);
                 }
-                let request = request.config();
-                let request = request
-                    .timeout_global(Some(self.patience.min(TOKEN)))
-                    .build();
                 request.call()
             }
         };

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
 use ureq::{
-    AsSendBody, Body, ResponseExt,
+    Body, ResponseExt,
     http::{
         HeaderValue, Request, Response, Uri,
-        header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
+        header::{ACCEPT, CONTENT_TYPE},
         request::Builder,
     },
 };
@@ -96,7 +96,7 @@ impl Repository {
             (None, tag) => tag.unwrap_or_default().to_owned(),
         };
         let url = self.url(&format!("/manifests/{name}"));
-        let bytes = self.retried(|| {
+        let bytes = opening(&self.session, |_| {
             let mut answer = self.access.send(|authorization| {
                 self.follow(authorization, &url, |url| {
                     Request::get(url).header(ACCEPT, Manifest::accepted())
@@ -131,10 +131,11 @@ impl Repository {
             .tag()
             .map_or_else(|| digest.to_string(), str::to_owned);
         let url = self.url(&format!("/manifests/{name}"));
-        self.retried(|| {
+        opening(&self.session, |_| {
             let answer = self.access.send(|authorization| {
                 let request = Request::put(&url).header(CONTENT_TYPE, MANIFEST_TYPE);
-                self.run_here(with_body(request, authorization, &*bytes)?, Within::Usual)
+                let http = self.session.http();
+                http.send(request, authorization, &*bytes, Within::Usual)
             })?;
             expect(201, &answer)?;
             Ok(digest)
@@ -167,7 +168,7 @@ impl Repository {
     /// [`Error`].
     pub fn has_blob(&self, digest: BlobDigest) -> Result<bool, Error> {
         let url = self.url(&format!("/blobs/{digest}"));
-        self.retried(|| {
+        opening(&self.session, |_| {
             let answer = self
                 .access
                 .send(|authorization| self.follow(authorization, &url, |url| Request::head(url)))?;
@@ -192,8 +193,8 @@ impl Repository {
         let mut at: RemoteUrl = url.parse().map_err(|_| Error::Redirects)?;
         for redirects in 0..=MAX_REDIRECTS {
             let authorization = authorization.filter(|_| redirects == 0);
-            let request = with_body(new(at.uri()), authorization, ())?;
-            let answer = self.session.http().run(request, within)?;
+            let http = self.session.http();
+            let answer = http.send(new(at.uri()), authorization, (), within)?;
             match redirected(&answer, &at)? {
                 None => return Ok(answer),
                 Some(next) => at = next,
@@ -202,33 +203,7 @@ impl Repository {
         Err(Error::Redirects.into())
     }
 
-    /// Sends a request that must not go elsewhere.
-    pub(super) fn run_here(
-        &self,
-        request: Request<impl AsSendBody>,
-        within: Within,
-    ) -> Result<Response<Body>, Failure> {
-        Ok(self.session.http().run(request, within)?)
-    }
-
     pub(super) fn url(&self, path: &str) -> String {
         self.host.url(&format!("{}{path}", self.path))
     }
-
-    fn retried<T>(&self, mut once: impl FnMut() -> Result<T, Failure>) -> Result<T, Error> {
-        opening(&self.session, |_| once())
-    }
-}
-
-pub(super) fn with_body<T>(
-    request: Builder,
-    authorization: Option<&HeaderValue>,
-    body: T,
-) -> Result<Request<T>, Error> {
-    let request = match authorization {
-        Some(value) => request.header(AUTHORIZATION, value),
-        None => request,
-    };
-    let request = request.body(body);
-    request.map_err(|error| Error::Protocol(error.to_string()))
 }

@@ -15,7 +15,7 @@ use ureq::{
 };
 use verimount_source::ReadAt;
 
-use super::{BlobDigest, Repository, repository::with_body, status::expect};
+use super::{BlobDigest, Repository, status::expect};
 use crate::{
     Error, RemoteUrl,
     client::{Failure, location},
@@ -79,13 +79,14 @@ impl Repository {
             None => '?',
         };
         let url = format!("{place}{separator}digest={digest}");
-        let mut put = |authorization: Option<&HeaderValue>| -> Result<_, Failure> {
+        let mut put = |authorization: Option<&HeaderValue>| {
             content.offset = 0;
             let request = Request::put(&url)
                 .header(CONTENT_TYPE, "application/octet-stream")
                 .header(CONTENT_LENGTH, content.content.size());
-            let request = with_body(request, authorization, SendBody::from_reader(&mut *content))?;
-            self.run_here(request, Within::Answer(STORING))
+            let (http, within) = (self.session.http(), Within::Answer(STORING));
+            let body = SendBody::from_reader(&mut *content);
+            http.send(request, authorization, body, within)
         };
         let answer = if self.host.has(&place) {
             self.access.send(put)?
@@ -101,7 +102,8 @@ impl Repository {
         let url = self.url("/blobs/uploads/");
         let answer = self.access.send(|authorization| {
             let request = Request::post(&url).header(CONTENT_LENGTH, 0);
-            self.run_here(with_body(request, authorization, ())?, Within::Usual)
+            let http = self.session.http();
+            http.send(request, authorization, (), Within::Usual)
         })?;
         expect(202, &answer)?;
         let from: Option<RemoteUrl> = url.parse().ok();
