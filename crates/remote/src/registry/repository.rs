@@ -77,16 +77,7 @@ impl Repository {
         }
     }
 
-    /// The manifest of an image, and the digest of its bytes. If `image` has a digest, it is that one.
-    ///
-    /// # Errors
-    /// [`Error::Manifest`], [`Error::WrongDigest`], and others.
-    pub fn manifest(&self, image: &Reference) -> Result<(Manifest, BlobDigest), Error> {
-        let bytes = self.manifest_bytes(image)?;
-        Ok((Manifest::parse(&bytes)?, BlobDigest::of(&bytes)))
-    }
-
-    /// The bytes of the same. If `image` has a digest, they have that.
+    /// The bytes of the manifest of an image. If `image` has a digest, they have that.
     ///
     /// # Errors
     /// [`Error::WrongDigest`], and others.

@@ -29,6 +29,14 @@ use crate::{
 /// What is sent for the user `me` with the password `secret`.
 pub(super) const BASIC: &str = "Basic bWU6c2VjcmV0";
 
+impl Repository {
+    /// The manifest of an image, and the digest of its bytes.
+    pub(super) fn manifest(&self, image: &Reference) -> Result<(Manifest, BlobDigest), Error> {
+        let bytes = self.manifest_bytes(image)?;
+        Ok((Manifest::parse(&bytes)?, BlobDigest::of(&bytes)))
+    }
+}
+
 /// A file of credentials in a folder of its own.
 pub(super) struct Login {
     folder: TempDir,
