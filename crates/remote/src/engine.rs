@@ -116,7 +116,9 @@ impl Engine {
         granules: impl IntoIterator<Item = (u64, Vec<u8>)>,
     ) -> FileId {
         let mut state = self.state.lock();
-        state.queue.open(file.clone(), file.server(), granules)
+        state
+            .queue
+            .open(file.clone(), file.client.server(), granules)
     }
 
     /// Granules of a file, which may still be on their way; `to_end` if the last of them is read to its end.
@@ -248,7 +250,7 @@ impl State {
 impl Fetching<'_> {
     fn fetch(&mut self) -> Result<(), Error> {
         let file = self.run.file.clone();
-        file.fetch(bytes_of(&self.run.granules, file.size()), self)
+        file.fetch(bytes_of(&self.run.granules, file.version.size), self)
     }
 
     fn rest(&self) -> Range<u64> {
@@ -306,12 +308,11 @@ mod tests {
     use verimount_testkit::{HttpEnd, HttpServer, eventually, noise};
 
     use super::*;
-    use crate::{RemoteFile, Session, client::Target, open_file::OpenFile};
+    use crate::{RemoteFile, Session, client::Target};
 
-    fn open(server: &HttpServer, engine: &Arc<Engine>) -> RemoteFile {
+    fn open(server: &HttpServer, engine: &Arc<Engine>) -> Arc<RemoteFile> {
         let target = Target::Url(server.url("/file").parse().unwrap());
-        let file = OpenFile::open(&Session::default(), target, engine.clone());
-        RemoteFile(file.unwrap())
+        RemoteFile::open(&Session::default(), target, engine.clone()).unwrap()
     }
 
     fn content() -> Vec<u8> {

@@ -3,7 +3,7 @@
 use std::{mem, ops::Range, sync::Arc};
 
 use crate::{
-    Error, Session,
+    Error,
     answer::Version,
     client::Client,
     closing::Closing,
@@ -11,35 +11,14 @@ use crate::{
     granules::PART,
 };
 
-/// A version of a file, and how to get its bytes, until it is [closed](Self::close).
+/// A version of a file, and how to get its bytes, until it is closed.
 pub(crate) struct Fetcher {
-    client: Arc<Client>,
-    version: Version,
-    closing: Closing,
+    pub(crate) client: Arc<Client>,
+    pub(crate) version: Version,
+    pub(crate) closing: Closing,
 }
 
 impl Fetcher {
-    pub(crate) fn new(client: Arc<Client>, version: Version) -> Self {
-        Self {
-            client,
-            version,
-            closing: Closing::default(),
-        }
-    }
-
-    pub(crate) fn session(&self) -> &Session {
-        self.client.session()
-    }
-
-    pub(crate) fn size(&self) -> u64 {
-        self.version.size
-    }
-
-    /// The name of its server.
-    pub(crate) fn server(&self) -> Arc<str> {
-        self.client.server()
-    }
-
     /// Fetches bytes in the calling thread.
     ///
     /// # Errors
@@ -68,11 +47,6 @@ impl Fetcher {
             start = end;
         }
         Ok(())
-    }
-
-    /// Ends, in time, all that is fetched of it.
-    pub(crate) fn close(&self) {
-        self.closing.close();
     }
 }
 

@@ -44,7 +44,6 @@ mod http;
 mod insecure;
 mod limits;
 mod loopback;
-mod open_file;
 mod proxies;
 mod queue;
 pub mod registry;

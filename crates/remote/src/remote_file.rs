@@ -1,13 +1,23 @@
-use std::{io, ops::Range, sync::Arc};
+use std::{
+    io,
+    ops::Range,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
-use verimount_source::{Ask, Fetch, Given, Hint, ReadError, check_range, granules};
+use verimount_source::{Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, granules};
 
 use crate::{
-    Error,
+    Error, Session,
+    client::{Client, Target},
+    closing::Closing,
+    end::End,
+    engine::Engine,
+    fetch,
+    fetcher::Fetcher,
     flight::{Flight, Patience},
     granules::{PART, bytes_of},
+    held::FileId,
     limits::MAX_HINT,
-    open_file::OpenFile,
 };
 
 /// A file on a web server, in a registry or in a cloud.
@@ -18,9 +28,53 @@ use crate::{
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
 /// if a granule does not arrive within 60 seconds; the next read tries again. Dropping it ends all that is
 /// under way.
-pub struct RemoteFile(pub(crate) Arc<OpenFile>);
+pub struct RemoteFile {
+    fetcher: Arc<Fetcher>,
+    engine: Arc<Engine>,
+    id: FileId,
+}
 
 impl RemoteFile {
+    pub(crate) fn open(
+        session: &Session,
+        target: Target,
+        engine: Arc<Engine>,
+    ) -> Result<Arc<Self>, Error> {
+        let client = Arc::new(Client::new(session, target)?);
+        let end = End::ask(&client);
+        let (version, first) = fetch::first(&client)?;
+        let here = end.wait(&client, &version).into_iter().chain(first);
+        let fetcher = Arc::new(Fetcher {
+            client,
+            version,
+            closing: Closing::default(),
+        });
+        let id = engine.open(&fetcher, here);
+        let opened = Arc::new(Self {
+            fetcher,
+            engine,
+            id,
+        });
+        session.add(&opened)?;
+        Ok(opened)
+    }
+
+    fn session(&self) -> &Session {
+        self.fetcher.client.session()
+    }
+
+    /// The granules with these bytes, which may still be on their way.
+    fn claim(&self, bytes: &Range<u64>) -> Result<Vec<Arc<Flight>>, Error> {
+        let to_end = bytes.end.is_multiple_of(GRANULE) || bytes.end == self.length();
+        self.engine.claim(self.id, granules(bytes), to_end)
+    }
+
+    /// Ends the wait of all readers, and in time all that is fetched.
+    pub(crate) fn close(&self) {
+        self.engine.close(self.id);
+        self.fetcher.closing.close();
+    }
+
     /// Fills `buf` with these bytes as they arrive.
     fn copy(
         &self,
@@ -49,7 +103,7 @@ impl RemoteFile {
         while start < end {
             let part = start..end.min((start / PART + 1) * PART);
             let (now, later) = rest.split_at_mut((part.end - start) as usize);
-            let read = self.0.claim(&part).and_then(|flights| {
+            let read = self.claim(&part).and_then(|flights| {
                 // While this part arrives, the next come over other connections.
                 self.hint(part.end..end, Hint::Need);
                 self.copy(now, &part, &flights, patience)
@@ -62,13 +116,20 @@ impl RemoteFile {
     }
 }
 
+impl Drop for RemoteFile {
+    fn drop(&mut self) {
+        // What is under way is not waited for: a thread may be looking up a host, which nothing interrupts.
+        self.close();
+    }
+}
+
 impl Fetch for RemoteFile {
     fn length(&self) -> u64 {
-        self.0.size()
+        self.fetcher.version.size
     }
 
     fn fetch(&self, buf: &mut [u8], offset: u64, ask: Ask<'_>) -> Result<Given, ReadError> {
-        let longest = self.0.session().limits().read;
+        let longest = self.session().limits().read;
         let patience = match ask.patience {
             None => Patience::Full(longest),
             Some(patience) => Patience::WhileWell(patience.min(longest)),
@@ -80,7 +141,7 @@ impl Fetch for RemoteFile {
     fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         check_range(range.start, len, self.length())?;
-        self.0
+        self.fetcher
             .stream(range.clone(), take)
             .map_err(io::Error::from)
             .map_err(ReadError::io(range.start, len))
@@ -90,14 +151,18 @@ impl Fetch for RemoteFile {
         let most = range.start.saturating_add(MAX_HINT);
         let end = range.end.min(most).min(self.length());
         if range.start < end {
-            self.0.need_soon(granules(&(range.start..end)));
+            self.engine
+                .need_soon(self.id, granules(&(range.start..end)));
         }
     }
 
     fn distrust(&self, range: Range<u64>, _: &Given) -> u32 {
         let end = range.end.min(self.length());
         if range.start < end {
-            self.0.distrust(granules(&(range.start..end)));
+            let granules = granules(&(range.start..end));
+            let forgotten = self.engine.distrust(self.id, granules);
+            let distrusted = &self.session().counters().distrusted;
+            distrusted.fetch_add(forgotten * GRANULE, Relaxed);
         }
         // Another copy may be right: transfers and caches on the way damage bytes, too.
         1

@@ -21,7 +21,6 @@ use crate::{
     fetch,
     http::Http,
     limits::Limits,
-    open_file::OpenFile,
     proxies::Proxies,
     retry_budget::RetryBudget,
 };
@@ -111,7 +110,7 @@ struct Shared {
     budget: RetryBudget,
     counters: Counters,
     last_failure: Mutex<Option<RemoteFailure>>,
-    files: Mutex<Vec<Weak<OpenFile>>>,
+    files: Mutex<Vec<Weak<RemoteFile>>>,
     buckets: Buckets,
 }
 
@@ -183,7 +182,7 @@ impl Session {
     ///
     /// # Errors
     /// Any [`enum@Error`].
-    pub fn open(&self, url: &RemoteUrl) -> Result<RemoteFile, Error> {
+    pub fn open(&self, url: &RemoteUrl) -> Result<Arc<RemoteFile>, Error> {
         self.open_target(Target::Url(url.clone()))
     }
 
@@ -192,12 +191,12 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::NoCloudCredentials`], [`Error::CloudSettings`], [`Error::Refused`], [`Error::NoClouds`], and others.
-    pub fn open_object(&self, name: &ObjectName) -> Result<RemoteFile, Error> {
+    pub fn open_object(&self, name: &ObjectName) -> Result<Arc<RemoteFile>, Error> {
         self.open_target(Target::Object(self.object(name)?))
     }
 
-    pub(crate) fn open_target(&self, target: Target) -> Result<RemoteFile, Error> {
-        OpenFile::open(self, target, Engine::of_process()).map(RemoteFile)
+    pub(crate) fn open_target(&self, target: Target) -> Result<Arc<RemoteFile>, Error> {
+        RemoteFile::open(self, target, Engine::of_process())
     }
 
     /// Stores an object, and compares its size. It replaces one with this name when it is complete.
@@ -313,7 +312,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Closed`].
-    pub(crate) fn add(&self, file: &Arc<OpenFile>) -> Result<(), Error> {
+    pub(crate) fn add(&self, file: &Arc<RemoteFile>) -> Result<(), Error> {
         let mut files = self.shared.files.lock();
         self.shared.closing.check()?;
         files.retain(|file| file.strong_count() > 0);

@@ -11,14 +11,14 @@ mod registry;
 mod retries;
 mod sessions;
 
-use std::{error::Error as _, time::Duration};
+use std::{error::Error as _, sync::Arc, time::Duration};
 
 use verimount_source::{Ask, Fetch, GRANULE, Given, ReadError};
 use verimount_testkit::{HttpServer, noise};
 
 use crate::{
     Error, RemoteFile, RemoteOptions, Session, budget::Budget, client::Target, engine::Engine,
-    limits::Limits, open_file::OpenFile,
+    limits::Limits,
 };
 
 /// Pauses are short, but all else is as generous as in use.
@@ -43,15 +43,14 @@ fn session(limits: Limits) -> Session {
     Session::with_limits(RemoteOptions::default(), limits)
 }
 
-fn open(server: &HttpServer, limits: Limits) -> Result<RemoteFile, Error> {
+fn open(server: &HttpServer, limits: Limits) -> Result<Arc<RemoteFile>, Error> {
     session(limits).open(&server.url("/file").parse().unwrap())
 }
 
 /// As [`open`] does, with a budget of its own.
-fn open_within(budget: Budget, server: &HttpServer, limits: Limits) -> RemoteFile {
+fn open_within(budget: Budget, server: &HttpServer, limits: Limits) -> Arc<RemoteFile> {
     let target = Target::Url(server.url("/file").parse().unwrap());
-    let file = OpenFile::open(&session(limits), target, Engine::new(budget));
-    RemoteFile(file.unwrap())
+    RemoteFile::open(&session(limits), target, Engine::new(budget)).unwrap()
 }
 
 /// A file of some granules, the last of them not whole.

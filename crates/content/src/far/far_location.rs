@@ -114,7 +114,7 @@ impl FarLocation {
     /// Opens what a manifest says of it.
     pub(crate) fn open_layer(&self, manifest: &Manifest) -> Result<Option<Arc<dyn Fetch>>, Error> {
         match self {
-            Self::Registry(image) => Ok(Some(Arc::new(image.open(manifest)?))),
+            Self::Registry(image) => Ok(Some(image.open(manifest)?)),
             _ => Ok(None),
         }
     }
@@ -123,9 +123,9 @@ impl FarLocation {
     pub(crate) fn open(&self, access: &Access) -> Result<Arc<dyn Fetch>, Error> {
         let failed = |error: verimount_remote::Error| Fault::io(self.clone(), error.into());
         Ok(match self {
-            Self::Url(url) => Arc::new(access.session.open(url).map_err(failed)?),
-            Self::Registry(image) => Arc::new(image.open(&image.find(access)?)?),
-            Self::Object(name) => Arc::new(access.session.open_object(name).map_err(failed)?),
+            Self::Url(url) => access.session.open(url).map_err(failed)?,
+            Self::Registry(image) => image.open(&image.find(access)?)?,
+            Self::Object(name) => access.session.open_object(name).map_err(failed)?,
         })
     }
 }

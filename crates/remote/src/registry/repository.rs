@@ -137,7 +137,7 @@ impl Repository {
     ///
     /// # Errors
     /// [`Error::BlobSize`] if it does not have the size that the manifest says, and others.
-    pub fn blob(&self, blob: &Descriptor) -> Result<RemoteFile, Error> {
+    pub fn blob(&self, blob: &Descriptor) -> Result<Arc<RemoteFile>, Error> {
         let url = self.url(&format!("/blobs/{}", blob.digest));
         let url = url
             .parse()

@@ -134,7 +134,7 @@ fn reading_in_order_takes_few_requests() {
     let content = noise(5 * PART as usize, 3);
     let server = HttpServer::honest(content.clone());
     let remote = open(&server, patient()).unwrap();
-    let file = ReadAhead::new(Unchecked(&remote));
+    let file = ReadAhead::new(Unchecked(&*remote));
     let piece = GRANULE as usize;
     for (number, expected) in content.chunks(piece).enumerate() {
         let start = (number * piece) as u64;
@@ -159,7 +159,7 @@ fn what_is_needed_between_is_fetched_once() {
     let content = noise(size as usize, 6);
     let server = HttpServer::honest(content.clone());
     let remote = open(&server, patient()).unwrap();
-    let tree = Unchecked(&remote);
+    let tree = Unchecked(&*remote);
     let file = ReadAhead::new(Window::new(tree, 0, DATA).unwrap());
     let mut buf = vec![0; 1 << 20];
     for offset in (0..DATA).step_by(buf.len()) {

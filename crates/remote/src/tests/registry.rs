@@ -98,7 +98,7 @@ fn fill(server: &RegistryServer) {
     server.store_manifest("tag", manifest().to_bytes());
 }
 
-fn open_blob(repository: &Repository) -> Result<RemoteFile, Error> {
+fn open_blob(repository: &Repository) -> Result<Arc<RemoteFile>, Error> {
     repository.blob(&descriptor(&content()))
 }
 

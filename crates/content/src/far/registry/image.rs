@@ -107,7 +107,7 @@ impl RegistryImage {
     }
 
     /// Opens the layer.
-    pub(crate) fn open(&self, found: &Found) -> Result<RemoteFile, Error> {
+    pub(crate) fn open(&self, found: &Found) -> Result<Arc<RemoteFile>, Error> {
         let Found {
             repository, layers, ..
         } = found;
