@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
-use verimount::{Content as VerifiedContent, Identity, Report, VerifyOptions};
+use verimount::{Content as VerifiedContent, Identity, Report, VerifyOptions, Watcher};
 
 use crate::{
     arguments::Opening,
@@ -87,7 +87,11 @@ impl Content {
             AfterInterrupt::Wait
         };
         let report = run(py, progress, after, move |watch| {
-            content.verify(&VerifyOptions::new().watch(move |progress| watch.watch(progress)))
+            let options = VerifyOptions {
+                watcher: Watcher::new(move |progress| watch.watch(progress)),
+                ..VerifyOptions::default()
+            };
+            content.verify(&options)
         })?;
         Ok(verified(report))
     }

@@ -42,7 +42,7 @@ mod _verimount {
         most_threads();
         // The hash is tested before its first use, which a child must not wait for either.
         let block = Location::source("block", vec![0_u8; 4096]);
-        verimount::digest(block, &DigestOptions::new()).or_raise(module.py())?;
+        verimount::digest(block, &DigestOptions::default()).or_raise(module.py())?;
         Ok(())
     }
 }

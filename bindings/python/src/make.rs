@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::{Bound, FromPyObject, PyAny, PyResult, Python, pyfunction};
 use verimount::{
     BuildOptions, DigestOptions, ImageFormat, LossText, NewSeal, RefusedLosses, RomfsOptions,
-    SealOptions, Timestamp,
+    SealOptions, Timestamp, Watcher,
     options::{Compression, ErofsOptions, Exclude, Owner, ScanOptions, Times},
 };
 
@@ -43,10 +43,12 @@ impl BuildArguments {
             owner,
             ..ScanOptions::default()
         };
-        Ok(BuildOptions::new()
-            .format(self.format()?)
-            .scan(scan)
-            .replace(self.replace))
+        Ok(BuildOptions {
+            format: self.format()?,
+            scan,
+            replace: self.replace,
+            ..BuildOptions::default()
+        })
     }
 
     fn format(&self) -> PyResult<ImageFormat> {
@@ -68,9 +70,10 @@ impl BuildArguments {
                 } else {
                     RefusedLosses::None
                 };
-                Ok(ImageFormat::Romfs(
-                    RomfsOptions::default().refused_losses(refused),
-                ))
+                Ok(ImageFormat::Romfs(RomfsOptions {
+                    refused_losses: refused,
+                    ..RomfsOptions::default()
+                }))
             }
             ("romfs", Some(_)) => Err(invalid("only erofs images are compressed")),
             _ => Err(invalid("the format is erofs or romfs")),
@@ -87,10 +90,10 @@ pub(crate) fn build(
     arguments: BuildArguments,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(Option<String>, Vec<String>)> {
-    let options = arguments.options()?;
+    let mut options = arguments.options()?;
     let format = arguments.format()?.name();
     let built = run(py, progress, AfterInterrupt::Wait, move |watch| {
-        let options = options.watch(move |progress| watch.watch(progress));
+        options.watcher = Watcher::new(move |progress| watch.watch(progress));
         verimount::build(source, image, &options)
     })?;
     let losses = built.losses.iter();
@@ -117,9 +120,14 @@ pub(crate) fn seal(
     replace: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<(String, bool)> {
-    let options = SealOptions::new().append(append).replace(replace);
     let sealed: NewSeal = run(py, progress, AfterInterrupt::Wait, move |watch| {
-        verimount::seal(file, &options.watch(move |progress| watch.watch(progress)))
+        let options = SealOptions {
+            append,
+            replace,
+            watcher: Watcher::new(move |progress| watch.watch(progress)),
+            ..SealOptions::default()
+        };
+        verimount::seal(file, &options)
     })?;
     Ok((sealed.identity.to_string(), sealed.is_shadowed))
 }
@@ -132,7 +140,10 @@ pub(crate) fn digest(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let digest = run(py, progress, AfterInterrupt::Leave, move |watch| {
-        let options = DigestOptions::new().watch(move |progress| watch.watch(progress));
+        let options = DigestOptions {
+            watcher: Watcher::new(move |progress| watch.watch(progress)),
+            ..DigestOptions::default()
+        };
         verimount::digest(place.location, &options)
     })?;
     Ok(digest.to_string())

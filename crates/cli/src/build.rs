@@ -76,10 +76,10 @@ struct ModelArgs {
 
 impl Build {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let format = self.format.options()?;
-        let format_name = format.name();
-        let options = self.options()?.format(format);
-        let built = self.build(&options.watch(watch()?))?;
+        let options = self.options()?;
+        let format_name = options.format.name();
+        let built = self.build(&options)?;
+        drop(options);
         for (loss, lost) in built.losses.iter() {
             let format = format_name;
             say(format_args!("note: {}", LossText { format, loss, lost }));
@@ -137,12 +137,15 @@ impl Build {
                 "IMAGE must be a file, as an image is not written from front to back; ./- is one named -",
             ));
         }
-        Ok(BuildOptions::new()
-            .scan(self.scan.options()?)
-            .model_signature(self.model.signature.read()?)
-            .hugging_face(self.model.hugging_face)
-            .seal((!self.no_seal).then(|| self.tree_args.params()))
-            .replace(self.force))
+        Ok(BuildOptions {
+            format: self.format.options()?,
+            scan: self.scan.options()?,
+            seal: (!self.no_seal).then(|| self.tree_args.params()),
+            model_signature: self.model.signature.read()?,
+            hugging_face: self.model.hugging_face,
+            replace: self.force,
+            watcher: watch()?,
+        })
     }
 }
 

@@ -33,9 +33,10 @@ impl Digest {
     pub(crate) fn run(self) -> Result<Outcome> {
         let mut outcome = Outcome::Good;
         for file in &self.files {
-            let options = DigestOptions::new()
-                .params(self.tree_args.params())
-                .watch(watch()?);
+            let options = DigestOptions {
+                params: self.tree_args.params(),
+                watcher: watch()?,
+            };
             let written = match digest(file, &options) {
                 Ok(digest) => {
                     note_seal(file);

@@ -43,9 +43,13 @@ pub(crate) struct Extract {
 impl Extract {
     pub(crate) fn run(self) -> Result<Outcome> {
         let opened = self.content.open(&self.image)?;
-        let options = ExtractOptions::new().max_bytes(self.max_size);
         let image = opened.image()?;
-        let extracted = image.extract(&self.directory, &options.watch(watch()?))?;
+        let options = ExtractOptions {
+            max_bytes: self.max_size,
+            watcher: watch()?,
+        };
+        let extracted = image.extract(&self.directory, &options)?;
+        drop(options);
         say_mirrors(&opened);
         for (kind, lost) in extracted.unrestored.iter() {
             say(format_args!("note: {}", UnrestoredText(kind, lost)));

@@ -1,12 +1,11 @@
 use std::{
     cell::Cell,
     io::{self, IsTerminal, stderr},
-    ops::ControlFlow,
     time::{Duration, Instant},
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use verimount::{Progress, Step};
+use verimount::{Progress, Step, Watcher};
 use verimount_sync::Mutex;
 
 use crate::interrupt::{self, go_on};
@@ -14,11 +13,11 @@ use crate::interrupt::{self, go_on};
 /// How long work takes before a bar is shown. Shorter work shows none.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// What an operation calls to have its progress shown, by a bar for each step, until it is interrupted.
-pub(crate) fn watch() -> io::Result<impl Fn(Progress) -> ControlFlow<()> + Send + Sync> {
+/// Shows the progress of an operation, by a bar for each step, until it is interrupted.
+pub(crate) fn watch() -> io::Result<Watcher> {
     interrupt::watch()?;
     let shown: Mutex<Option<(Step, Bar)>> = Mutex::new(None);
-    Ok(move |progress: Progress| {
+    Ok(Watcher::new(move |progress| {
         let mut shown = shown.lock();
         // The old bar is cleared before there is a new one.
         drop(shown.take_if(|(step, _)| *step != progress.step));
@@ -26,7 +25,7 @@ pub(crate) fn watch() -> io::Result<impl Fn(Progress) -> ControlFlow<()> + Send 
         bar.set_total(progress.total);
         bar.reach(progress.done);
         go_on()
-    })
+    }))
 }
 
 fn name(step: Step) -> &'static str {

@@ -52,8 +52,7 @@ enum Format {
 
 impl Seal {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = self.options()?;
-        let new = seal(&self.file, &options.watch(watch()?))?;
+        let new = seal(&self.file, &self.options()?)?;
         self.note(&new);
         let (file, identity) = (printable(&self.file), &new.identity);
         // In a sidecar, it is at the beginning.
@@ -77,11 +76,13 @@ impl Seal {
                 SealFormat::DmVerity(params)
             }
         };
-        Ok(SealOptions::new()
-            .format(format)
-            .append(self.append)
-            .model_signature(self.signature.read()?)
-            .replace(self.force))
+        Ok(SealOptions {
+            format,
+            append: self.append,
+            replace: self.force,
+            model_signature: self.signature.read()?,
+            watcher: watch()?,
+        })
     }
 
     fn note(&self, made: &NewSeal) {

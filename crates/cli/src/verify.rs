@@ -63,9 +63,10 @@ impl Verify {
         // The image, and its devices.
         for file in iter::once(&opened).chain(opened.devices()) {
             let is_image = reports.is_empty();
-            let options = VerifyOptions::new()
-                .model_key(key.clone().filter(|_| is_image))
-                .watch(watch()?);
+            let options = VerifyOptions {
+                model_key: key.clone().filter(|_| is_image),
+                watcher: watch()?,
+            };
             let report = file.verify(&options)?;
             if let Some(error) = &report.unnamed {
                 say(format_args!("note: not all files can be named: {error}"));

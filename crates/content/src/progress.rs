@@ -64,6 +64,9 @@ pub const UNKNOWN: u64 = 0;
 pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Who watches an operation, if anybody does.
+///
+/// It is called from time to time with how far the operation has come. What it returns says whether to go on; if not, the
+/// operation fails with [`Cancelled`](crate::ErrorKind::Cancelled).
 #[derive(Clone, Default)]
 pub struct Watcher(Option<Arc<dyn Fn(Progress) -> ControlFlow<()> + Send + Sync>>);
 
@@ -89,24 +92,6 @@ impl fmt::Debug for Watcher {
             None => "nobody",
         })
     }
-}
-
-/// Gives options of operations the setter of who watches them.
-#[macro_export]
-macro_rules! watched {
-    ($($options:ty),*) => {$(
-        impl $options {
-            /// Has `watch` called from time to time with how far the operation has come. What it returns says whether to
-            /// go on; if not, the operation fails with [`Cancelled`]($crate::ErrorKind::Cancelled).
-            pub fn watch(
-                mut self,
-                watch: impl Fn($crate::Progress) -> std::ops::ControlFlow<()> + Send + Sync + 'static,
-            ) -> Self {
-                self.watcher = $crate::Watcher::new(watch);
-                self
-            }
-        }
-    )*};
 }
 
 /// Tells `watch` about one step, from what was done since the last call.

@@ -16,7 +16,7 @@
 //! use verimount::{BuildOptions, Content, OpenOptions, build};
 //! use verimount_host::{MountOptions, mount};
 //!
-//! let built = build("app", "app.img", &BuildOptions::new())?;
+//! let built = build("app", "app.img", &BuildOptions::default())?;
 //! let digest = built.digest.expect("it is sealed by default");
 //! let content = Content::open("app.img", &OpenOptions::new().digest(digest))?;
 //! let mount = mount(&content, "mnt", &MountOptions::default())?;

@@ -5,7 +5,8 @@
 use std::{error::Error, fs, ops::ControlFlow, path::Path};
 
 use verimount::{
-    BuildOptions, Content, ImageFormat, OpenOptions, Progress, RomfsOptions, VerifyOptions, build,
+    BuildOptions, Content, ImageFormat, OpenOptions, Progress, RomfsOptions, VerifyOptions,
+    Watcher, build,
 };
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
@@ -15,14 +16,24 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     fs::write(directory.join("first"), [1; 10_000])?;
     fs::write(directory.join("second"), [2; 10_000])?;
 
-    let format = ImageFormat::Romfs(RomfsOptions::default().widen_permissions(true));
-    let options = BuildOptions::new().format(format).watch(print);
+    let format = ImageFormat::Romfs(RomfsOptions {
+        widen_permissions: true,
+        ..RomfsOptions::default()
+    });
+    let options = BuildOptions {
+        format,
+        watcher: Watcher::new(print),
+        ..BuildOptions::default()
+    };
     let built = build(&directory, &image, &options)?;
     let digest = built.digest.ok_or("it is sealed by default")?;
 
     let (pinned, watched) = (
         OpenOptions::new().digest(digest),
-        VerifyOptions::new().watch(print),
+        VerifyOptions {
+            watcher: Watcher::new(print),
+            ..VerifyOptions::default()
+        },
     );
     let content = Content::open(&image, &pinned)?;
     assert!(content.verify(&watched)?.is_good());

@@ -51,7 +51,11 @@ fn compare(count: usize) -> Result<()> {
     for number in 0..count {
         let path = folder.path().join(number.to_string());
         fs::write(&path, noise(SIZE, number as u64))?;
-        let sealed = seal(&path, &SealOptions::new().append(true))?;
+        let options = SealOptions {
+            append: true,
+            ..SealOptions::default()
+        };
+        let sealed = seal(&path, &options)?;
         digests += &format!("{}\n", sealed.identity);
     }
     fs::write(folder.path().join("digests"), digests)?;

@@ -39,7 +39,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("file");
     fs::write(&file, [&[0; 5000][..], &[7; 3240]].concat())?;
-    let sealed = seal(&file, &SealOptions::new())?;
+    let sealed = seal(&file, &SealOptions::default())?;
 
     let bytes = fs::read(&file)?;
     let blocks = bytes.chunks(BLOCK as usize).map(|block| {

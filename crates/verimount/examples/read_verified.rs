@@ -14,7 +14,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
         directory.join("docs/README.md"),
         "Every byte of this is verified.\n",
     )?;
-    let built = build(&directory, &image, &BuildOptions::new())?;
+    let built = build(&directory, &image, &BuildOptions::default())?;
 
     let digest = built.digest.ok_or("it is sealed by default")?;
     let image = Image::open(image, &OpenOptions::new().digest(digest))?;

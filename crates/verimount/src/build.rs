@@ -3,7 +3,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use verimount_content::{UNKNOWN, Watch, Watcher, open_file, setters, step, watched};
+use verimount_content::{UNKNOWN, Watch, Watcher, open_file, step};
 use verimount_scan::{Links, Losses, Options as ScanOptions, OutwardLinks, SourceTree, scan};
 use verimount_source::{FileSource, OutputFile, ReadAt, all_processors, folder_of};
 use verimount_verity::{FileDigest, SealLayout, TreeParams, seal};
@@ -15,70 +15,51 @@ use crate::{
     fault::{ContentFault, Fault},
     image_format,
     image_plan::ImagePlan,
-    model::{BuildChecks, ContentChecks},
+    model::ContentChecks,
 };
 
-/// How an image is built.
+/// How an image is built. By default, a sealed EROFS image, without compression, of all that is in the directory or archive.
 #[derive(Debug, Clone)]
-#[must_use]
 pub struct BuildOptions {
-    format: ImageFormat,
-    scan: ScanOptions,
-    seal: Option<TreeParams>,
-    replace: bool,
-    checks: BuildChecks,
-    watcher: Watcher,
-}
-
-impl BuildOptions {
-    /// A sealed EROFS image, without compression, of all that is in the directory or archive.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! {
-        /// The image's format.
-        format: ImageFormat => format;
-
-        /// What of the directory or archive is taken, and what is changed in it. By default, all of it as it is, but the
-        /// whiteouts of an archive become those of overlayfs.
-        scan: ScanOptions => scan;
-
-        /// The Merkle tree that is appended, if any. By default SHA-256 in blocks of 4 KiB.
-        seal: impl Into<Option<TreeParams>> => seal;
-
-        /// The signature of the model in the directory, whose names and contents must be those that are signed. They are compared
-        /// while they are read for the image, once. The image keeps the signature as `model.sig` in its root.
-        ///
-        /// Paths that the signature ignores are [left out](Built::left_out), and so is the signature's own file. What no signature
-        /// covers does not matter: everything belongs to root, all may read it and nobody execute it, it was changed at
-        /// the beginning of 1970, and it has no extended attributes.
-        model_signature: impl Into<Option<ModelSignature>> => checks.signature;
-
-        /// Whether all files of the directory must be links to blobs in a cache of Hugging Face, which are named by
-        /// their SHA-256, or by their SHA-1 as an object of git, and must have that digest. Links must be
-        /// [followed](crate::options::Links::Followed).
-        hugging_face: bool => checks.hugging_face;
-
-        /// Whether a file is replaced that is not an image.
-        replace: bool => replace;
-    }
+    /// The image's format.
+    pub format: ImageFormat,
+    /// What of the directory or archive is taken, and what is changed in it. By default, all of it as it is, but the
+    /// whiteouts of an archive become those of overlayfs.
+    pub scan: ScanOptions,
+    /// The Merkle tree that is appended, if any. By default SHA-256 in blocks of 4 KiB.
+    pub seal: Option<TreeParams>,
+    /// The signature of the model in the directory, whose names and contents must be those that are signed. They are compared
+    /// while they are read for the image, once. The image keeps the signature as `model.sig` in its root.
+    ///
+    /// Paths that the signature ignores are [left out](Built::left_out), and so is the signature's own file. What no signature
+    /// covers does not matter: everything belongs to root, all may read it and nobody execute it, it was changed at
+    /// the beginning of 1970, and it has no extended attributes.
+    pub model_signature: Option<ModelSignature>,
+    /// Whether all files of the directory must be links to blobs in a cache of Hugging Face, which are named by
+    /// their SHA-256, or by their SHA-1 as an object of git, and must have that digest. Links must be
+    /// [followed](crate::options::Links::Followed).
+    pub hugging_face: bool,
+    /// Whether a file is replaced that is not an image.
+    pub replace: bool,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
 
 impl BuildOptions {
     /// How an archive is scanned, of which nothing else is asked than archives allow.
     pub(crate) fn of_archive(&self, name: &Path) -> Result<&ScanOptions, Error> {
-        let what = match &self.checks {
-            checks if checks.signature.is_some() => "a model signature is checked",
-            checks if checks.hugging_face => "blobs of Hugging Face are checked",
-            _ if self.scan.links == Links::Followed => "links are followed",
-            _ => return Ok(&self.scan),
+        let what = if self.model_signature.is_some() {
+            "a model signature is checked"
+        } else if self.hugging_face {
+            "blobs of Hugging Face are checked"
+        } else if self.scan.links == Links::Followed {
+            "links are followed"
+        } else {
+            return Ok(&self.scan);
         };
         Err(BuildFault::NotADirectory(what).at(name))
     }
 }
-
-watched!(BuildOptions);
 
 impl Default for BuildOptions {
     fn default() -> Self {
@@ -86,8 +67,9 @@ impl Default for BuildOptions {
             format: ImageFormat::default(),
             scan: ScanOptions::default(),
             seal: Some(TreeParams::default()),
+            model_signature: None,
+            hugging_face: false,
             replace: false,
-            checks: BuildChecks::default(),
             watcher: Watcher::default(),
         }
     }
@@ -123,7 +105,7 @@ pub struct Built {
 /// # std::env::set_current_dir(&folder)?;
 /// # std::fs::create_dir("app")?;
 /// # std::fs::write("app/hello", "hello\n")?;
-/// let built = build("app", "app.img", &BuildOptions::new())?;
+/// let built = build("app", "app.img", &BuildOptions::default())?;
 /// let digest = built.digest.expect("it is sealed by default");
 /// let image = Image::open("app.img", &OpenOptions::new().digest(digest))?;
 /// assert_eq!(image.read_to_string("hello")?, "hello\n");
@@ -150,7 +132,7 @@ pub fn build(
     refuse_inside_tree(source, output)?;
     let scan = |watch: &mut Watch<'_>| {
         let mut progress = step(watch, Step::Scan, UNKNOWN);
-        let scan_options = options.checks.scan_options(source, &options.scan);
+        let scan_options = options.scan_options(source);
         let scanned = scan(source, &scan_options, &mut progress);
         scanned.map_err(|error| BuildFault::scan(source, error))
     };
@@ -196,7 +178,7 @@ pub(crate) fn build_tree(
     let outward_links = OutwardLinks::of(&tree);
     let mut left_out = tree.left_out().to_vec();
     left_out.sort_unstable();
-    let expected = options.checks.expected(&tree)?;
+    let expected = options.expected(&tree)?;
     let mut progress = step(watch, Step::Compare, UNKNOWN);
     let mut plan = ImagePlan::new(tree, &options.format, source, &mut progress)?;
     drop(progress);

@@ -1,4 +1,3 @@
-use verimount_content::setters;
 use verimount_erofs::Options as ErofsOptions;
 use verimount_romfs::Options as RomfsImageOptions;
 
@@ -26,24 +25,13 @@ impl ImageFormat {
 
 /// How a romfs image is built.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct RomfsOptions {
-    pub(crate) image: RomfsImageOptions,
-    pub(crate) widen_permissions: bool,
-    pub(crate) refused_losses: RefusedLosses,
-}
-
-impl RomfsOptions {
-    setters! {
-        /// The image's own options.
-        image: RomfsImageOptions => image;
-
-        /// Whether files are stored, too, that not everybody may read. In the image, everybody may read them.
-        widen_permissions: bool => widen_permissions;
-
-        /// Which other losses make the build fail.
-        refused_losses: RefusedLosses => refused_losses;
-    }
+    /// The image's own options.
+    pub image: RomfsImageOptions,
+    /// Whether files are stored, too, that not everybody may read. In the image, everybody may read them.
+    pub widen_permissions: bool,
+    /// Which other losses make the build fail.
+    pub refused_losses: RefusedLosses,
 }
 
 impl Default for ImageFormat {

@@ -65,8 +65,8 @@ pub struct Difference {
 /// # std::env::set_current_dir(&folder)?;
 /// # std::fs::write("old", vec![7; 100_000])?;
 /// # std::fs::write("new", [&vec![7; 8192][..], &[8; 4096]].concat())?;
-/// # seal("old", &SealOptions::new())?;
-/// # seal("new", &SealOptions::new())?;
+/// # seal("old", &SealOptions::default())?;
+/// # seal("new", &SealOptions::default())?;
 /// use verimount::{Content, OpenOptions, diff};
 ///
 /// let options = OpenOptions::new().unpinned();

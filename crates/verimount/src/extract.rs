@@ -27,7 +27,7 @@ use rustix::{
     fs::{AtFlags, FileType as SystemType, Mode, linkat, mknodat, symlinkat},
     io::Errno,
 };
-use verimount_content::{Watch, Watcher, setters, step, watched};
+use verimount_content::{Watch, Watcher, step};
 use verimount_source::{FileId, Progress, Scratch};
 use verimount_tree::{
     Attr, Error as TreeError, ExtentKind, FileType, NodeId, Ownership, Tree, walk,
@@ -49,26 +49,13 @@ const MAX_SHARING: u64 = 100;
 
 /// How an image is extracted.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct ExtractOptions {
-    max_bytes: Option<u64>,
-    watcher: Watcher,
+    /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its format lets files
+    /// share data.
+    pub max_bytes: Option<u64>,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
-
-impl ExtractOptions {
-    /// With the usual limit, and without anybody who watches it.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! {
-        /// How many bytes may be written. The default is as many as the image has, or 100 times as many if its format lets files
-        /// share data.
-        max_bytes: impl Into<Option<u64>> => max_bytes;
-    }
-}
-
-watched!(ExtractOptions);
 
 /// The outcome of [`Image::extract`](crate::Image::extract).
 #[derive(Debug, Clone, Default)]
@@ -80,16 +67,6 @@ pub struct Extracted {
 
 /// Copies the files of `tree`, which is in the image at `location`, to `directory`.
 pub(crate) fn extract(
-    tree: &dyn Tree,
-    location: &Location,
-    directory: &Path,
-    options: &ExtractOptions,
-) -> Result<Extracted, Error> {
-    let watch = &mut options.watcher.watch();
-    extract_watched(tree, location, directory, options, watch)
-}
-
-fn extract_watched(
     tree: &dyn Tree,
     location: &Location,
     directory: &Path,

@@ -180,7 +180,14 @@ impl Image {
         directory: impl AsRef<Path>,
         options: &ExtractOptions,
     ) -> Result<Extracted, Error> {
-        extract(self.tree(), self.location(), directory.as_ref(), options)
+        let watch = &mut options.watcher.watch();
+        extract(
+            self.tree(),
+            self.location(),
+            directory.as_ref(),
+            options,
+            watch,
+        )
     }
 
     /// As [`Content::verify`], of the image without its devices.

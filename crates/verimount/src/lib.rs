@@ -40,7 +40,7 @@
 //! # std::env::set_current_dir(&folder)?;
 //! # std::fs::create_dir_all("app/docs")?;
 //! # std::fs::write("app/docs/README.md", "hello\n")?;
-//! # let built = build("app", "app.img", &BuildOptions::new())?;
+//! # let built = build("app", "app.img", &BuildOptions::default())?;
 //! # let digest = built.digest.expect("it is sealed").to_string();
 //! # let server = HttpServer::encrypted(std::fs::read("app.img")?);
 //! # let url = server.url("/app.img");
@@ -67,7 +67,7 @@
 //! # std::env::set_current_dir(&folder)?;
 //! # std::fs::create_dir_all("app/docs")?;
 //! # std::fs::write("app/docs/README.md", "hello\n")?;
-//! # let digest = build("app", "app.img", &BuildOptions::new())?.digest.expect("it is sealed");
+//! # let digest = build("app", "app.img", &BuildOptions::default())?.digest.expect("it is sealed");
 //! use verimount::{Error, Image, OpenOptions};
 //!
 //! let image = Image::open("app.img", &OpenOptions::new().digest(digest))?;
@@ -90,18 +90,19 @@
 //! # let folder = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&folder)?;
 //! # std::fs::write("weights", vec![7; 3 << 20])?;
-//! # seal("weights", &SealOptions::new())?;
+//! # seal("weights", &SealOptions::default())?;
 //! use std::ops::ControlFlow;
-//! use verimount::{Content, ErrorKind, OpenOptions, VerifyOptions};
+//! use verimount::{Content, ErrorKind, OpenOptions, VerifyOptions, Watcher};
 //!
 //! let content = Content::open("weights", &OpenOptions::new().unpinned())?;
-//! let shown = VerifyOptions::new().watch(|progress| {
+//! let mut options = VerifyOptions::default();
+//! options.watcher = Watcher::new(|progress| {
 //!     println!("{} of {} bytes", progress.done, progress.total);
 //!     ControlFlow::Continue(())
 //! });
-//! assert!(content.verify(&shown)?.is_good());
-//! let ended = VerifyOptions::new().watch(|_| ControlFlow::Break(()));
-//! assert_eq!(content.verify(&ended).unwrap_err().kind(), ErrorKind::Cancelled);
+//! assert!(content.verify(&options)?.is_good());
+//! options.watcher = Watcher::new(|_| ControlFlow::Break(()));
+//! assert_eq!(content.verify(&options).unwrap_err().kind(), ErrorKind::Cancelled);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -113,7 +114,8 @@
 //! # let folder = tempfile::tempdir()?;
 //! # std::env::set_current_dir(&folder)?;
 //! # std::fs::write("weights", vec![7; 100_000])?;
-//! # let digest = seal("weights", &SealOptions::new().append(true))?.identity.to_string();
+//! # let options = SealOptions { append: true, ..SealOptions::default() };
+//! # let digest = seal("weights", &options)?.identity.to_string();
 //! # struct Store(std::fs::File);
 //! # impl ReadAt for Store {
 //! #     fn size(&self) -> u64 { self.0.metadata().unwrap().len() }
@@ -251,7 +253,7 @@ pub use verimount_content::Location;
 #[doc(inline)]
 pub use verimount_content::{
     ErrorKind, LocationError, MirrorStats, ParseRootHashError, Pin, PlaceStats, Progress, RootHash,
-    Step, Unshared, UnsharedReason,
+    Step, Unshared, UnsharedReason, Watcher,
 };
 pub use verimount_source::{Fetch, ReadAt, ReadError};
 pub use verimount_tree::{FileType, Timestamp};

@@ -19,11 +19,7 @@ use verimount_tree::{Error as TreeError, FileType, NodeId, Tree};
 
 use crate::{Error, build_fault::BuildFault, fault::ContentFault};
 
-pub(crate) use self::{
-    building::{BuildChecks, ContentChecks},
-    sealing::seal_checked,
-    verifying::verify_model,
-};
+pub(crate) use self::{building::ContentChecks, sealing::seal_checked, verifying::verify_model};
 
 /// Where an image keeps the signature of the model that it was built of, in its root.
 pub(crate) const SIGNATURE_FILE: &str = "model.sig";

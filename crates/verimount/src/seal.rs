@@ -8,9 +8,7 @@ use std::{
 };
 
 use rustix::fs::OFlags;
-use verimount_content::{
-    Options, Place, Watch, Watcher, open_file, setters, sidecar_path, step, watched,
-};
+use verimount_content::{Options, Place, Watch, Watcher, open_file, sidecar_path, step};
 use verimount_source::{Fetch, FileSource, OutputFile, ReadAt, Unchecked, all_processors};
 use verimount_verity::{
     Descriptor, Error as VerityError, FileDigest, Identity, SealLayout, Sealed, TreeParams,
@@ -25,60 +23,30 @@ use crate::{
     model::seal_checked,
 };
 
-/// How a file is sealed.
+/// How a file is sealed. By default, with a tree of fs-verity in `FILE.verity`: SHA-256 in blocks of 4 KiB.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct SealOptions {
-    format: SealFormat,
-    append: bool,
-    replace: bool,
-    model_signature: Option<ModelSignature>,
-    watcher: Watcher,
+    /// The format and shape of the Merkle tree.
+    pub format: SealFormat,
+    /// Whether the tree is appended to the file, instead of written to `FILE.verity`.
+    pub append: bool,
+    /// Whether a `FILE.verity` is replaced that is signed or not a seal.
+    pub replace: bool,
+    /// The model signature of the file, whose content must be the one that is signed. It is compared while it is read for the
+    /// tree, once, which cannot be [appended](Self::append) then.
+    pub model_signature: Option<ModelSignature>,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
 
-impl SealOptions {
-    /// A tree of fs-verity in `FILE.verity`: SHA-256 in blocks of 4 KiB.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! {
-        /// The format and shape of the Merkle tree.
-        format: SealFormat => format;
-
-        /// Whether the tree is appended to the file, instead of written to `FILE.verity`.
-        append: bool => append;
-
-        /// Whether a `FILE.verity` is replaced that is signed or not a seal.
-        replace: bool => replace;
-
-        /// The model signature of the file, whose content must be the one that is signed. It is compared while it is read for the
-        /// tree, once, which cannot be [appended](Self::append) then.
-        model_signature: impl Into<Option<ModelSignature>> => model_signature;
-    }
-}
-
-/// How a digest is computed.
+/// How a digest is computed. By default, SHA-256 in blocks of 4 KiB.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct DigestOptions {
-    params: TreeParams,
-    watcher: Watcher,
+    /// The shape of the Merkle tree.
+    pub params: TreeParams,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
-
-impl DigestOptions {
-    /// SHA-256 in blocks of 4 KiB.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! {
-        /// The shape of the Merkle tree.
-        params: TreeParams => params;
-    }
-}
-
-watched!(SealOptions, DigestOptions);
 
 /// The format of a Merkle tree.
 #[derive(Debug, Clone)]
@@ -122,7 +90,7 @@ pub struct NewSeal {
 /// # let folder = tempfile::tempdir()?;
 /// # std::env::set_current_dir(&folder)?;
 /// # std::fs::write("weights", [7; 10_000])?;
-/// let sealed = seal("weights", &SealOptions::new())?;
+/// let sealed = seal("weights", &SealOptions::default())?;
 /// println!("{}", sealed.identity);
 /// let file = File::open("weights", &OpenOptions::new().unpinned())?;
 /// assert_eq!(file.len(), 10_000);
@@ -150,7 +118,7 @@ pub fn seal(file: impl AsRef<Path>, options: &SealOptions) -> Result<NewSeal, Er
 /// use verimount::{DigestOptions, Location, digest};
 ///
 /// let source = Location::source("nothing", Vec::new());
-/// let digest = digest(source, &DigestOptions::new())?;
+/// let digest = digest(source, &DigestOptions::default())?;
 /// assert_eq!(
 ///     digest.to_string(),
 ///     "sha256:3d248ca542a24fc62d1c43b916eae5016878e2533c88238480b26128a1f1af95"

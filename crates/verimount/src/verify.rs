@@ -4,7 +4,7 @@ use std::{
 };
 
 use thiserror::Error as ThisError;
-use verimount_content::{UNKNOWN, Watch, Watcher, setters, step, watched};
+use verimount_content::{UNKNOWN, Watch, Watcher, step};
 use verimount_source::{ReadAt, all_processors};
 use verimount_tree::Error as TreeError;
 use verimount_verity::{BadRange, BadReason, Identity, survey};
@@ -19,25 +19,12 @@ use crate::{
 
 /// How content is verified as a whole.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct VerifyOptions {
-    model_key: Option<ModelKey>,
-    watcher: Watcher,
+    /// The key with which the model signature in the image must be made. The signature is then compared with all files.
+    pub model_key: Option<ModelKey>,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
-
-impl VerifyOptions {
-    /// Without anybody who watches it.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! {
-        /// The key with which the model signature in the image must be made. The signature is then compared with all files.
-        model_key: impl Into<Option<ModelKey>> => model_key;
-    }
-}
-
-watched!(VerifyOptions);
 
 /// The maximum number of bad ranges that a report lists.
 const MAX_LISTED: usize = 10_000;

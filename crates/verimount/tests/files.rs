@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use verimount::{
     BuildOptions, Content, DigestOptions, ErrorKind, ExtractOptions, FileDigest, FileKind,
     Identity, ImageFormat, OpenOptions, Progress, PublicKey, RomfsOptions, SealOptions, SealedFile,
-    SecretKey, Step, VerifyOptions, build, describe, digest, seal,
+    SecretKey, Step, VerifyOptions, Watcher, build, describe, digest, seal,
 };
 use verimount_verity::KeyPair;
 
@@ -48,14 +48,14 @@ fn only_what_is_trusted_is_opened() {
     let unsealed = open(OpenOptions::new().unpinned()).unwrap_err();
     assert_eq!(unsealed.kind(), ErrorKind::NotSealed);
 
-    let made = seal(&path, &SealOptions::new()).unwrap();
-    let computed = digest(&path, &DigestOptions::new()).unwrap();
+    let made = seal(&path, &SealOptions::default()).unwrap();
+    let computed = digest(&path, &DigestOptions::default()).unwrap();
     assert_eq!(made.identity, Identity::FileDigest(computed));
     let content = open(OpenOptions::new().digest(computed)).unwrap();
     assert_eq!(content.identity(), Some(made.identity));
     // Only the seal is read.
     assert_eq!(content.stats().unwrap().bytes_verified, 0);
-    assert!(content.verify(&VerifyOptions::new()).unwrap().is_good());
+    assert!(content.verify(&VerifyOptions::default()).unwrap().is_good());
     assert!(content.stats().unwrap().bytes_verified >= 10_000);
     let not_an_image = content.image().unwrap_err();
     assert_eq!(not_an_image.kind(), ErrorKind::WrongFormat);
@@ -71,14 +71,14 @@ fn only_what_is_trusted_is_opened() {
 
     let content = open(OpenOptions::new().unverified()).unwrap();
     assert!(content.has_unused_seal());
-    let unverified = content.verify(&VerifyOptions::new()).unwrap_err();
+    let unverified = content.verify(&VerifyOptions::default()).unwrap_err();
     assert_eq!(unverified.kind(), ErrorKind::NotTrusted);
 }
 
 #[test]
 fn a_signed_file_is_trusted_by_its_key() {
     let (_folder, path) = file();
-    seal(&path, &SealOptions::new()).unwrap();
+    seal(&path, &SealOptions::default()).unwrap();
     let pair = KeyPair::generate(None).unwrap();
     let options = OpenOptions::new().key(PublicKey::parse(&pair.public).unwrap());
     let unsigned = Content::open(&path, &options).unwrap_err();
@@ -90,7 +90,7 @@ fn a_signed_file_is_trusted_by_its_key() {
         .unwrap();
     Content::open(&path, &options).unwrap();
 
-    let again = seal(&path, &SealOptions::new()).unwrap_err();
+    let again = seal(&path, &SealOptions::default()).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::WouldReplace);
     assert!(again.to_string().ends_with("it exists and is signed"));
 }
@@ -98,13 +98,20 @@ fn a_signed_file_is_trusted_by_its_key() {
 #[test]
 fn what_is_ended_leaves_nothing() {
     let (folder, path) = file();
-    let ended = seal(&path, &SealOptions::new().watch(end)).unwrap_err();
+    let options = SealOptions {
+        watcher: Watcher::new(end),
+        ..SealOptions::default()
+    };
+    let ended = seal(&path, &options).unwrap_err();
     assert_eq!(ended.kind(), ErrorKind::Cancelled);
     assert_eq!(files_in(folder.path()), 1);
     fs::copy(&path, folder.path().join("the same")).unwrap();
     let output = tempfile::tempdir().unwrap();
     for last in [Step::Scan, Step::Compare, Step::Build, Step::Seal] {
-        let options = BuildOptions::new().watch(until(last));
+        let options = BuildOptions {
+            watcher: Watcher::new(until(last)),
+            ..BuildOptions::default()
+        };
         let ended = build(folder.path(), output.path().join("image"), &options);
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled, "{last:?}");
         assert_eq!(files_in(output.path()), 0);
@@ -116,15 +123,18 @@ fn the_search_for_names_can_be_ended() {
     let (folder, _) = file();
     let output = tempfile::tempdir().unwrap();
     let image = output.path().join("image");
-    build(folder.path(), &image, &BuildOptions::new()).unwrap();
+    build(folder.path(), &image, &BuildOptions::default()).unwrap();
     let mut bytes = fs::read(&image).unwrap();
     let content = bytes.windows(100).position(|window| window == [1; 100]);
     bytes[content.unwrap()] = 0;
     fs::write(&image, bytes).unwrap();
     let content = Content::open(&image, &OpenOptions::new().unpinned()).unwrap();
-    let report = content.verify(&VerifyOptions::new()).unwrap();
+    let report = content.verify(&VerifyOptions::default()).unwrap();
     assert_eq!(report.bad[0].files, [Path::new("file")]);
-    let ended = content.verify(&VerifyOptions::new().watch(until(Step::Name)));
+    let ended = content.verify(&VerifyOptions {
+        watcher: Watcher::new(until(Step::Name)),
+        ..VerifyOptions::default()
+    });
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
 }
 
@@ -133,18 +143,27 @@ fn an_image_comes_out_as_it_went_in() {
     let (folder, path) = file();
     let output = tempfile::tempdir().unwrap();
     let (image, copy) = (output.path().join("image"), output.path().join("copy"));
-    let format = ImageFormat::Romfs(RomfsOptions::default().widen_permissions(true));
-    let built = build(folder.path(), &image, &BuildOptions::new().format(format)).unwrap();
+    let format = ImageFormat::Romfs(RomfsOptions {
+        widen_permissions: true,
+        ..RomfsOptions::default()
+    });
+    let options = BuildOptions {
+        format,
+        ..BuildOptions::default()
+    };
+    let built = build(folder.path(), &image, &options).unwrap();
 
     let described = describe(&image, &OpenOptions::new()).unwrap();
     assert!(matches!(described.kind, FileKind::Image(_)) && described.seal.is_some());
     let options = OpenOptions::new().digest(built.digest.unwrap());
     let image = Content::open(&image, &options).unwrap().image().unwrap();
-    image.extract(&copy, &ExtractOptions::new()).unwrap();
+    image.extract(&copy, &ExtractOptions::default()).unwrap();
     assert_eq!(
         fs::read(copy.join("file")).unwrap(),
         fs::read(path).unwrap()
     );
-    let again = image.extract(&copy, &ExtractOptions::new()).unwrap_err();
+    let again = image
+        .extract(&copy, &ExtractOptions::default())
+        .unwrap_err();
     assert_eq!(again.kind(), ErrorKind::InvalidInput);
 }

@@ -11,7 +11,9 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256, Sha512};
-use verimount::{BuildOptions, Built, Error, ErrorKind, FileType, Image, OpenOptions, Step};
+use verimount::{
+    BuildOptions, Built, Error, ErrorKind, FileType, Image, OpenOptions, Step, Watcher,
+};
 use verimount_testkit::TarArchive;
 
 /// The digest of a blob, as container images have it.
@@ -88,7 +90,14 @@ impl Layout {
 }
 
 fn build(sources: &[&Path], image: &Path) -> Result<Built, Error> {
-    verimount::build_layer_store(sources, image, &BuildOptions::new().replace(true))
+    verimount::build_layer_store(
+        sources,
+        image,
+        &BuildOptions {
+            replace: true,
+            ..BuildOptions::default()
+        },
+    )
 }
 
 /// Two layers: the upper one deletes a file and hides a directory of the lower one, and has a hard link.
@@ -204,7 +213,10 @@ fn blobs_that_do_not_have_their_digests_are_refused() {
     let other = TarArchive::default().file("other").finish();
     let all_built = |layout: &Layout| {
         let (archive, image) = (layout.archive(), layout.path().join("image"));
-        let options = BuildOptions::new().replace(true);
+        let options = BuildOptions {
+            replace: true,
+            ..BuildOptions::default()
+        };
         [
             build(&[layout.path()], &image),
             build(&[archive.as_path()], &image),
@@ -250,7 +262,14 @@ fn layers_of_docker_that_are_blobs_have_their_digests() {
             .member(b'0', b"manifest.json", b"", manifest.as_bytes());
         let at = layout.path().join("archive.tar");
         fs::write(&at, archive.finish()).unwrap();
-        verimount::build(&at, &image, &BuildOptions::new().replace(true))
+        verimount::build(
+            &at,
+            &image,
+            &BuildOptions {
+                replace: true,
+                ..BuildOptions::default()
+            },
+        )
     };
     built(&layer).unwrap();
     let other = TarArchive::default().file("b").finish();
@@ -307,10 +326,13 @@ fn whoever_watches_can_end_it() {
     let [lower, upper] = layers();
     let layout = Layout::new(&[&[&lower, &upper]]);
     let image = layout.path().join("store.img");
-    let cancelled = BuildOptions::new().watch(|progress| match progress.step {
-        Step::Hash => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
+    let cancelled = BuildOptions {
+        watcher: Watcher::new(|progress| match progress.step {
+            Step::Hash => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }),
+        ..BuildOptions::default()
+    };
     let ended = verimount::build_layer_store(&[layout.path()], &image, &cancelled);
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
     assert!(!image.exists());

@@ -11,8 +11,8 @@ use std::{
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 use verimount::{
-    BuildOptions, Built, Content, Error, ErrorKind, ModelKey, ModelSignature, OpenOptions, Step,
-    VerifyOptions, build, describe,
+    BuildOptions, Built, Content, Error, ErrorKind, ModelKey, ModelSignature, OpenOptions,
+    Progress, Step, VerifyOptions, Watcher, build, describe,
     options::{Links, ScanOptions},
 };
 
@@ -41,14 +41,18 @@ fn built(folder: &TempDir, options: BuildOptions) -> Result<Built, Error> {
     let signature = ModelSignature::open(data("files.sig"), &key("p256.pem"))?;
     assert_eq!((signature.model(), signature.files()), ("model", 3));
     let [model, image] = ["model", "image"].map(|name| folder.path().join(name));
-    build(model, image, &options.model_signature(signature))
+    let options = BuildOptions {
+        model_signature: Some(signature),
+        ..options
+    };
+    build(model, image, &options)
 }
 
 #[test]
 fn a_model_is_checked_and_described() {
     let folder = model();
     fs::write(folder.path().join("model/.gitignore"), "").unwrap();
-    let built = built(&folder, BuildOptions::new()).unwrap();
+    let built = built(&folder, BuildOptions::default()).unwrap();
     assert_eq!(built.left_out, [Path::new(".gitignore")]);
     let image = folder.path().join("image");
     let found = describe(&*image, &OpenOptions::new()).unwrap();
@@ -57,7 +61,12 @@ fn a_model_is_checked_and_described() {
 
     let options = OpenOptions::new().digest(built.digest.unwrap());
     let content = Content::open(&*image, &options).unwrap();
-    let verify = |name| content.verify(&VerifyOptions::new().model_key(key(name)));
+    let verify = |name| {
+        content.verify(&VerifyOptions {
+            model_key: Some(key(name)),
+            ..VerifyOptions::default()
+        })
+    };
     let report = verify("p256.pem").unwrap();
     let found = report.model.unwrap();
     assert_eq!((&*found.name, found.files), ("model", 3));
@@ -65,11 +74,13 @@ fn a_model_is_checked_and_described() {
         verify("p384.pem").unwrap_err().kind(),
         ErrorKind::WrongModel
     );
-    let cancelled = VerifyOptions::new().model_key(key("p256.pem"));
-    let cancelled = cancelled.watch(|progress| match progress.step {
-        Step::Hash => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
+    let cancelled = VerifyOptions {
+        model_key: Some(key("p256.pem")),
+        watcher: Watcher::new(|progress| match progress.step {
+            Step::Hash => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }),
+    };
     let cancelled = content.verify(&cancelled).unwrap_err();
     assert_eq!(cancelled.kind(), ErrorKind::Cancelled);
 }
@@ -78,7 +89,7 @@ fn a_model_is_checked_and_described() {
 fn another_model_is_refused_by_its_kind() {
     let folder = model();
     fs::write(folder.path().join("model/sub.txt"), "2").unwrap();
-    let refused = built(&folder, BuildOptions::new()).unwrap_err();
+    let refused = built(&folder, BuildOptions::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::WrongModel);
     let path = folder.path().join("model/sub.txt");
     assert_eq!(refused.location().and_then(|at| at.path()), Some(&*path));
@@ -93,10 +104,13 @@ fn another_model_is_refused_by_its_kind() {
 #[test]
 fn a_check_ends_when_building_is_cancelled() {
     let folder = model();
-    let options = BuildOptions::new().watch(|progress| match progress.step {
-        Step::Build => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
+    let options = BuildOptions {
+        watcher: Watcher::new(|progress| match progress.step {
+            Step::Build => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }),
+        ..BuildOptions::default()
+    };
     let cancelled = built(&folder, options).unwrap_err();
     assert_eq!(cancelled.kind(), ErrorKind::Cancelled);
     assert!(!folder.path().join("image").exists());
@@ -118,9 +132,12 @@ fn images_are_compared_with_their_own_signature() {
         if extra {
             fs::write(model.join("extra"), "").unwrap();
         }
-        build(&model, &image, &BuildOptions::new()).unwrap();
+        build(&model, &image, &BuildOptions::default()).unwrap();
         let content = Content::open(&*image, &OpenOptions::new().unpinned()).unwrap();
-        let verified = content.verify(&VerifyOptions::new().model_key(key("p256.pem")));
+        let verified = content.verify(&VerifyOptions {
+            model_key: Some(key("p256.pem")),
+            ..VerifyOptions::default()
+        });
         match verified {
             Ok(_) => assert!(is_good),
             Err(error) => {
@@ -147,7 +164,11 @@ fn a_snapshot_has_nothing_but_links_to_blobs() {
             links,
             ..ScanOptions::default()
         };
-        let options = BuildOptions::new().scan(scan).hugging_face(true);
+        let options = BuildOptions {
+            scan,
+            hugging_face: true,
+            ..BuildOptions::default()
+        };
         build(&snapshot, folder.path().join("image"), &options)
     };
     let refused = |links| match built(links) {
@@ -186,11 +207,16 @@ fn a_check_of_a_hole_ends_when_it_is_cancelled() {
     };
     // When all is written, no more bytes come.
     let last = AtomicU64::new(u64::MAX);
-    let options = BuildOptions::new().scan(scan).hugging_face(true);
-    let options = options.watch(move |progress| match progress.step {
+    let watch = move |progress: Progress| match progress.step {
         Step::Build if last.swap(progress.done, Relaxed) == progress.done => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
-    });
+    };
+    let options = BuildOptions {
+        scan,
+        hugging_face: true,
+        watcher: Watcher::new(watch),
+        ..BuildOptions::default()
+    };
     let cancelled = build(&snapshot, folder.path().join("image"), &options);
     assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Cancelled);
 }
@@ -205,7 +231,7 @@ fn a_claim_that_is_too_long_is_not_read() {
         let mut text = signature.clone();
         text.resize(len, b' ');
         fs::write(model.join("model.sig"), text).unwrap();
-        build(&model, &image, &BuildOptions::new()).unwrap();
+        build(&model, &image, &BuildOptions::default()).unwrap();
         let found = describe(&*image, &OpenOptions::new()).unwrap();
         assert_eq!(found.model.is_some(), is_read);
     }

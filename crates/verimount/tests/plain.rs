@@ -31,7 +31,11 @@ fn a_file_of_an_image_is_read_by_digest() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     fs::write(&path, romfs()).unwrap();
-    let sealed = seal(&path, &SealOptions::new().append(true)).unwrap();
+    let options = SealOptions {
+        append: true,
+        ..SealOptions::default()
+    };
+    let sealed = seal(&path, &options).unwrap();
     let Identity::FileDigest(digest) = sealed.identity else {
         panic!("fs-verity is the default")
     };

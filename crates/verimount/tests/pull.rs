@@ -21,7 +21,11 @@ impl Sealed {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, noise(3_000_000, 1)).unwrap();
-        let sealed = seal(&file, &SealOptions::new().append(true)).unwrap();
+        let options = SealOptions {
+            append: true,
+            ..SealOptions::default()
+        };
+        let sealed = seal(&file, &options).unwrap();
         let Identity::FileDigest(digest) = sealed.identity else {
             unreachable!()
         };
@@ -44,7 +48,11 @@ impl Sealed {
     /// Copies it from there as these options accept it, whole.
     fn copy(&self, url: &str, options: OpenOptions) -> Result<(), Error> {
         let copy = self.folder.path().join("copy");
-        pull(at(url), &copy, &PullOptions::new(options))?;
+        let options = PullOptions {
+            open: options,
+            ..PullOptions::default()
+        };
+        pull(at(url), &copy, &options)?;
         assert!(fs::read(&copy).unwrap() == self.bytes);
         fs::remove_file(copy).unwrap();
         Ok(())
@@ -138,12 +146,15 @@ fn another_place_may_have_other_files() {
     });
     let other = sealed.folder.path().join("other");
     fs::write(&other, noise(3_000_000, 1)).unwrap();
-    let beside = seal(&other, &SealOptions::new()).unwrap();
+    let beside = seal(&other, &SealOptions::default()).unwrap();
     assert_eq!(beside.identity, Identity::FileDigest(sealed.digest));
     let mut remote = RemoteOptions::default();
     remote.timeout = Duration::from_secs(1);
     let options = OpenOptions::new().digest(sealed.digest).remote(remote);
-    let options = PullOptions::new(options.mirror(other.as_path()));
+    let options = PullOptions {
+        open: options.mirror(other.as_path()),
+        ..PullOptions::default()
+    };
     let copy = sealed.folder.path().join("copy");
     pull(at(&first.url("/file")), &copy, &options).unwrap();
     assert_eq!(fs::read(copy).unwrap(), noise(3_000_000, 1));

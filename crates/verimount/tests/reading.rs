@@ -43,7 +43,7 @@ impl World {
             fs::write(tree.join("a/b").join(format!("{number:03}")), "").unwrap();
         }
         let image = folder.path().join("image");
-        let built = build(&tree, &image, &BuildOptions::new()).unwrap();
+        let built = build(&tree, &image, &BuildOptions::default()).unwrap();
         let options = OpenOptions::new().digest(built.digest.unwrap());
         let image = Image::open(&image, &options).unwrap();
         Self { folder, image }
@@ -205,7 +205,7 @@ fn an_image_in_an_image_is_read() {
     let inner = world.folder.path().join("image");
     fs::copy(&inner, outer.join("inner.img")).unwrap();
     let path = world.folder.path().join("outer.img");
-    build(&outer, &path, &BuildOptions::new()).unwrap();
+    build(&outer, &path, &BuildOptions::default()).unwrap();
     let options = OpenOptions::new().unpinned();
     let outer = Image::open(&path, &options).unwrap();
     let inner = Location::source("inner", outer.open_file("inner.img").unwrap());

@@ -98,12 +98,15 @@ fn found(report: &Report) -> Vec<Bad> {
 #[track_caller]
 fn verified(path: &Path, options: &OpenOptions) -> Report {
     let content = Content::open(path, options).unwrap();
-    content.verify(&VerifyOptions::new()).unwrap()
+    content.verify(&VerifyOptions::default()).unwrap()
 }
 
 /// The options for an image of romfs without compression.
 fn romfs() -> BuildOptions {
-    BuildOptions::new().format(ImageFormat::Romfs(RomfsOptions::default()))
+    BuildOptions {
+        format: ImageFormat::Romfs(RomfsOptions::default()),
+        ..BuildOptions::default()
+    }
 }
 
 impl Sample {
@@ -315,11 +318,19 @@ fn an_image_inside_another_file_is_not_taken_for_it() {
     for name in ["one", "two"] {
         fs::write(tree.join(name), noise(5000, 1)).unwrap();
     }
-    build(&tree, &plain, &romfs().seal(None)).unwrap();
+    let unsealed = BuildOptions {
+        seal: None,
+        ..romfs()
+    };
+    build(&tree, &plain, &unsealed).unwrap();
     let plain = fs::read(plain).unwrap();
     let before = noise(64 << 10, 2);
     let file = world.write("file", [before, plain].concat());
-    seal(&file, &SealOptions::new().append(true)).unwrap();
+    let options = SealOptions {
+        append: true,
+        ..SealOptions::default()
+    };
+    seal(&file, &options).unwrap();
     overwrite(&file, 0, b"-rom1fs-");
     let bad = is_bad(&verified(&file, &OpenOptions::new().unpinned()));
     assert!(bad[0].files.is_empty());
@@ -331,7 +342,11 @@ fn any_file_is_verified_not_only_images() {
     let bytes = noise(1_000_000, 1);
     for append in [false, true] {
         let file = world.write("file", &bytes);
-        let sealed = seal(&file, &SealOptions::new().append(append)).unwrap();
+        let options = SealOptions {
+            append,
+            ..SealOptions::default()
+        };
+        let sealed = seal(&file, &options).unwrap();
         let Identity::FileDigest(digest) = sealed.identity else {
             panic!("it is sealed for fs-verity");
         };
@@ -363,7 +378,11 @@ impl ReadAt for Unwritable {
 /// A sealed file, and options that repair from it.
 fn good_copy(world: &World) -> (PathBuf, OpenOptions) {
     let good = world.write("good", noise(100_000, 1));
-    let made = seal(&good, &SealOptions::new().append(true)).unwrap();
+    let options = SealOptions {
+        append: true,
+        ..SealOptions::default()
+    };
+    let made = seal(&good, &options).unwrap();
     let Identity::FileDigest(digest) = made.identity else {
         unreachable!("it is a seal of fs-verity")
     };
@@ -380,7 +399,7 @@ fn an_end_of_a_seal_that_cannot_be_repaired_stays_bad() {
     bytes[descriptor + 20] ^= 1;
     let location = Location::source("file", Unwritable(bytes));
     let content = Content::open(location, &options).unwrap();
-    let error = content.verify(&VerifyOptions::new()).unwrap_err();
+    let error = content.verify(&VerifyOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongContent, "{error}");
 }
 
@@ -391,7 +410,7 @@ fn what_can_be_reached_again_counts_as_nothing_repaired() {
     let file = world.path("file");
     let content = Content::open(&file, &options).unwrap();
     fs::copy(&good, &file).unwrap();
-    let report = content.verify(&VerifyOptions::new()).unwrap();
+    let report = content.verify(&VerifyOptions::default()).unwrap();
     assert!(report.is_good());
     assert_eq!(report.repaired, None);
 }
@@ -403,12 +422,12 @@ fn an_image_that_is_cut_off_is_told_from_one_without_a_seal() {
     fs::create_dir(&tree).unwrap();
     fs::write(tree.join("file"), noise(100_000, 1)).unwrap();
     let (good, cut) = (world.path("good"), world.path("cut"));
-    let made = build(&tree, &good, &BuildOptions::new()).unwrap();
+    let made = build(&tree, &good, &BuildOptions::default()).unwrap();
     fs::write(&cut, &fs::read(&good).unwrap()[..50_000]).unwrap();
     let options = OpenOptions::new().digest(made.digest.unwrap());
     let alone = Content::open(&cut, &options).unwrap_err();
     let mirrored = Content::open(&cut, &options.mirror(&good)).unwrap();
-    let first = mirrored.verify(&VerifyOptions::new()).unwrap_err();
+    let first = mirrored.verify(&VerifyOptions::default()).unwrap_err();
     for error in [alone, first] {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     }

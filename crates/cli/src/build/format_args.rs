@@ -69,11 +69,11 @@ impl FormatArgs {
                     Some([]) => RefusedLosses::All,
                     Some(losses) => RefusedLosses::These(losses.to_vec()),
                 };
-                let options = RomfsOptions::default()
-                    .image(self.romfs()?)
-                    .widen_permissions(self.widen_permissions)
-                    .refused_losses(refused);
-                Ok(ImageFormat::Romfs(options))
+                Ok(ImageFormat::Romfs(RomfsOptions {
+                    image: self.romfs()?,
+                    widen_permissions: self.widen_permissions,
+                    refused_losses: refused,
+                }))
             }
         }
     }

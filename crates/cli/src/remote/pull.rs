@@ -65,8 +65,12 @@ impl Pull {
             .sidecar(self.sidecar.clone())
             .remote(self.session.options()?);
         let options = self.mirror.iter().fold(options, OpenOptions::mirror);
-        let options = PullOptions::new(self.like.apply(self.trust.apply(options, &self.image)?));
-        let pulled = pull(&self.image, &self.file, &options.watch(watch()?))?;
+        let options = PullOptions {
+            open: self.like.apply(self.trust.apply(options, &self.image)?),
+            watcher: watch()?,
+        };
+        let pulled = pull(&self.image, &self.file, &options)?;
+        drop(options);
         say_unshared(&pulled.unshared);
         let identity = pulled.identity;
         if !self.trust.is_given() && !self.image.names_content() {

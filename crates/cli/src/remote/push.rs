@@ -47,11 +47,14 @@ pub(crate) struct Push {
 
 impl Push {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = PushOptions::new()
-            .sidecar(self.sidecar.clone())
-            .plain_http(self.plain_http)
-            .remote(self.session.options()?);
-        let pushed = push(&self.file, &self.image, &options.watch(watch()?));
+        let options = PushOptions {
+            sidecar: self.sidecar.clone(),
+            plain_http: self.plain_http,
+            remote: self.session.options()?,
+            watcher: watch()?,
+        };
+        let pushed = push(&self.file, &self.image, &options);
+        drop(options);
         let pushed = pushed.map_err(|error| advised(&self.file, error))?;
         // A name in a registry pins the content.
         let content = if pushed.location.names_content() {

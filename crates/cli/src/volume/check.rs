@@ -158,7 +158,7 @@ impl Check {
             accept_unverified: self.accept.clone(),
             watcher: Watcher::new(move |progress| {
                 reached.lock().reach(&progress);
-                bars(progress)
+                bars.watch()(progress)
             }),
         };
         let files = self.devices.files();

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use verimount_host::volume::{
     BlockSize, DiskSize, FormatOptions, Interleave, Mode, NewVolume, Padding, SECTOR, Superblock,
-    TagSize, Watcher, format,
+    TagSize, format,
 };
 
 use super::args::{DeviceArgs, IntegrityArgs, say_risk, when_closed};
@@ -71,7 +71,7 @@ impl Format {
             file_size: self.size,
             preallocate: self.preallocate,
             replace: self.force,
-            watcher: Watcher::new(watch()?),
+            watcher: watch()?,
         };
         let files = self.devices.files();
         let superblock = when_closed(|| format(&files, &new))?;

@@ -2,7 +2,7 @@ use std::io::{Write, stdout};
 
 use anyhow::Result;
 use clap::Args;
-use verimount_host::volume::{DiskSize, GrowBy, GrowOptions, Watcher, grow};
+use verimount_host::volume::{DiskSize, GrowBy, GrowOptions, grow};
 
 use super::args::{DeviceArgs, IntegrityArgs, when_closed};
 use crate::{
@@ -38,11 +38,10 @@ impl Grow {
             (None, None) => GrowBy::Devices,
         };
         let files = self.devices.files();
-        let watcher = Watcher::new(watch()?);
         let options = GrowOptions {
             integrity,
             by,
-            watcher,
+            watcher: watch()?,
         };
         let grown = when_closed(|| grow(&files, &options))?;
         drop(options);

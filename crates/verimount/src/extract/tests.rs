@@ -172,8 +172,8 @@ fn extract_beside(
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
     let location = Location::from(Path::new("image"));
-    let options = ExtractOptions::new();
-    let extracted = extract_watched(tree, &location, &copy, &options, &mut |_| others(&copy));
+    let options = ExtractOptions::default();
+    let extracted = extract(tree, &location, &copy, &options, &mut |_| others(&copy));
     (folder, copy, extracted)
 }
 

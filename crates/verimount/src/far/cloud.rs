@@ -1,10 +1,10 @@
 //! Storing in object stores.
 
 use verimount_content::{FarLocation, SIDECAR_SUFFIX, Watch, step};
-use verimount_remote::{Error as RemoteError, cloud::ObjectName};
+use verimount_remote::{Error as RemoteError, Session, cloud::ObjectName};
 use verimount_source::{Fetch, ReadAt, Unchecked};
 
-use super::{PushOptions, Pushed, sound_file::SoundFile};
+use super::{Pushed, sound_file::SoundFile};
 use crate::{
     Error, Step,
     fault::{ContentFault, Fault},
@@ -14,7 +14,7 @@ use crate::{
 pub(super) fn push(
     file: SoundFile,
     to: &ObjectName,
-    options: &PushOptions,
+    session: &Session,
     watch: &mut Watch<'_>,
 ) -> Result<Pushed, Error> {
     let at = |name: &ObjectName| FarLocation::Object(name.clone());
@@ -28,7 +28,7 @@ pub(super) fn push(
     let total = objects.iter().map(|(_, content)| content.size()).sum();
     let mut progress = step(watch, Step::Upload, total);
     for (name, content) in objects {
-        let stored = options.session.store_object(&name, &content, &mut progress);
+        let stored = session.store_object(&name, &content, &mut progress);
         stored.map_err(|error| match error {
             RemoteError::Closed => ContentFault::Cancelled.at(&file.location),
             error => ContentFault::io(at(&name), error.into()),

@@ -7,7 +7,7 @@ use std::{path::Path, ptr, sync::Arc};
 
 use verimount_content::{
     Accepted, FarLocation, LayersError, OpenFile, Options, Place, Trust, Watch, Watcher, answering,
-    file_copy, mirrors_of, sidecar_path, watched,
+    file_copy, mirrors_of, sidecar_path,
 };
 use verimount_remote::registry::{BlobDigest, Descriptor};
 use verimount_source::Fetch;
@@ -23,25 +23,13 @@ use crate::{
 
 /// How content on another machine is copied.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct PullOptions {
-    open: OpenOptions,
-    watcher: Watcher,
+    /// What is accepted, where it is, and the [older content](OpenOptions::like) from which blocks are taken. The offset of a
+    /// dm-verity superblock is that in the file with the seal if there is one, else in the data's.
+    pub open: OpenOptions,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
-
-impl PullOptions {
-    /// Accepts what the options for opening accept, from where they say, and takes blocks from the
-    /// [older content](OpenOptions::like) that they name. The offset of a dm-verity superblock is that in the file with the
-    /// seal if there is one, else in the data's.
-    pub fn new(open: OpenOptions) -> Self {
-        Self {
-            open,
-            watcher: Watcher::default(),
-        }
-    }
-}
-
-watched!(PullOptions);
 
 /// What was copied.
 #[derive(Debug)]
@@ -73,8 +61,11 @@ struct Remote {
 /// use verimount::{OpenOptions, PullOptions, pull};
 ///
 /// # let digest = "sha256:adf83db3b55f77f4e12df982ede7545206a6791529f6f944e7208d764e282901";
-/// let options = OpenOptions::new().digest(digest.parse()?);
-/// pull("oci://registry.example.org/me/app:1.0", "app.img", &PullOptions::new(options))?;
+/// let options = PullOptions {
+///     open: OpenOptions::new().digest(digest.parse()?),
+///     ..PullOptions::default()
+/// };
+/// pull("oci://registry.example.org/me/app:1.0", "app.img", &options)?;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///

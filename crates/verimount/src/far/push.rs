@@ -1,7 +1,10 @@
 use std::path::Path;
 
-use verimount_content::{FarLocation, Watcher, setters, watched};
-use verimount_remote::{RemoteOptions, Session, registry::Reference};
+use verimount_content::{FarLocation, Watcher};
+use verimount_remote::{
+    RemoteOptions, Session,
+    registry::{Reference, Repository, Rights},
+};
 use verimount_verity::Identity;
 
 use super::{cloud, registry, sound_file::SoundFile};
@@ -9,36 +12,16 @@ use crate::{Error, Location, fault::Fault};
 
 /// How a file is stored in a registry or object store.
 #[derive(Debug, Clone, Default)]
-#[must_use]
 pub struct PushOptions {
-    sidecar: Option<Location>,
-    pub(super) plain_http: bool,
-    pub(super) session: Session,
-    watcher: Watcher,
-}
-
-impl PushOptions {
-    /// With the seal at the end of the file or in `FILE.verity`.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    setters! {
-        /// The file with the Merkle tree, if it is neither at the end of the file nor in `FILE.verity`.
-        sidecar: impl Into<Option<Location>> => sidecar;
-
-        /// Speaks to registries without encryption, and without credentials.
-        plain_http: bool => plain_http;
-    }
-
+    /// The file with the Merkle tree, if it is neither at the end of the file nor in `FILE.verity`.
+    pub sidecar: Option<Location>,
+    /// Whether registries are spoken to without encryption, and without credentials.
+    pub plain_http: bool,
     /// How the server is reached.
-    pub fn remote(mut self, options: RemoteOptions) -> Self {
-        self.session = Session::new(options);
-        self
-    }
+    pub remote: RemoteOptions,
+    /// Who watches it.
+    pub watcher: Watcher,
 }
-
-watched!(PushOptions);
 
 /// What was stored.
 #[derive(Debug, Clone)]
@@ -59,7 +42,7 @@ pub struct Pushed {
 /// ```no_run
 /// use verimount::{PushOptions, push};
 ///
-/// let pushed = push("app.img", "oci://registry.example.org/me/app:1.0", &PushOptions::new())?;
+/// let pushed = push("app.img", "oci://registry.example.org/me/app:1.0", &PushOptions::default())?;
 /// println!("{}", pushed.location);
 /// # Ok::<_, verimount::Error>(())
 /// ```
@@ -79,6 +62,7 @@ where
     let (file, to) = (file.as_ref(), to.try_into()?);
     let watch = &mut options.watcher.watch();
     let refused = |reason| Fault::WrongPlace(reason).somewhere();
+    let session = &Session::new(options.remote.clone());
     let open = |watch: &mut _| SoundFile::open(file.into(), options.sidecar.clone(), watch);
     match FarLocation::of(&to) {
         Some(FarLocation::Registry(image)) => {
@@ -88,12 +72,13 @@ where
                     "what is stored gets a name with a tag, and without a digest",
                 ));
             }
-            registry::push(open(watch)?, image, options, watch)
+            let repository = Repository::new(name, Rights::Push, options.plain_http, session);
+            registry::push(open(watch)?, image, &repository, watch)
         }
         Some(FarLocation::Object(_)) if options.plain_http => {
             Err(refused("only registries are spoken to without encryption"))
         }
-        Some(FarLocation::Object(name)) => cloud::push(open(watch)?, name, options, watch),
+        Some(FarLocation::Object(name)) => cloud::push(open(watch)?, name, session, watch),
         _ => Err(refused(
             "a file is stored in a registry (oci://) or object store (s3://, gs://, az://)",
         )),

@@ -9,13 +9,13 @@ use verimount_content::{
 };
 use verimount_remote::{
     Error as RemoteError,
-    registry::{BlobDigest, Reference, Repository, Rights},
+    registry::{BlobDigest, Reference, Repository},
 };
 use verimount_source::{Fetch, Unchecked};
 
 use crate::{
     Error, FileKind, Location, Step,
-    far::{PushOptions, Pushed, sound_file::SoundFile},
+    far::{Pushed, sound_file::SoundFile},
     fault::ContentFault,
 };
 
@@ -32,7 +32,7 @@ struct Blob {
 pub(crate) fn push(
     file: SoundFile,
     to: &RegistryImage,
-    options: &PushOptions,
+    repository: &Repository,
     watch: &mut Watch<'_>,
 ) -> Result<Pushed, Error> {
     let location = file.location;
@@ -53,9 +53,8 @@ pub(crate) fn push(
         digest: BlobDigest::of(EMPTY_CONFIG),
     };
     let name = to.reference();
-    let repository = Repository::new(name, Rights::Push, options.plain_http, &options.session);
     let blobs = [config, data].into_iter().chain(seal).collect();
-    let stored = store(&repository, name, blobs, &layers, watch);
+    let stored = store(repository, name, blobs, &layers, watch);
     let digest = stored.map_err(|error| match error {
         RemoteError::Closed => ContentFault::Cancelled.at(location),
         error => to.failed(error),

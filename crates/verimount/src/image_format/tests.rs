@@ -118,7 +118,12 @@ fn a_superblock_that_hides_the_end_of_an_image_is_found() {
     .concat();
     fs::write(&path, &image).unwrap();
     let format = SealFormat::DmVerity(dm_verity::Params::default());
-    let sealed = seal(&path, &SealOptions::new().append(true).format(format)).unwrap();
+    let options = SealOptions {
+        append: true,
+        format,
+        ..SealOptions::default()
+    };
+    let sealed = seal(&path, &options).unwrap();
     let options = OpenOptions::new()
         .root_hash(sealed.identity.to_string().parse().unwrap())
         .hash_offset(sealed.hash_offset);

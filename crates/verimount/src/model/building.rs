@@ -21,23 +21,18 @@ use super::{
     in_order::{Difference, InOrder},
     type_name,
 };
-use crate::{Error, build_fault::BuildFault, fault::ContentFault, image_plan::ImagePlan};
-
-/// What the files of a directory are compared with.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct BuildChecks {
-    pub(crate) signature: Option<ModelSignature>,
-    pub(crate) hugging_face: bool,
-}
+use crate::{
+    BuildOptions, Error, build_fault::BuildFault, fault::ContentFault, image_plan::ImagePlan,
+};
 
 /// What the contents of entries must be, in walk order.
 type AllExpected = Vec<(EntryId, Expected)>;
 
-impl BuildChecks {
+impl BuildOptions {
     /// What of the directory is taken: what a signature says nothing of is the same in all images.
-    pub(crate) fn scan_options(&self, directory: &Path, options: &ScanOptions) -> ScanOptions {
-        let mut options = options.clone();
-        let Some(signature) = &self.signature else {
+    pub(crate) fn scan_options(&self, directory: &Path) -> ScanOptions {
+        let mut options = self.scan.clone();
+        let Some(signature) = &self.model_signature else {
             return options;
         };
         let ignored = signature.manifest.ignored().map(Path::to_owned);
@@ -58,7 +53,7 @@ impl BuildChecks {
     /// What all files of a tree must be.
     pub(crate) fn expected(&self, tree: &SourceTree) -> Result<AllExpected, Error> {
         let mut all = Vec::new();
-        if let Some(signature) = &self.signature {
+        if let Some(signature) = &self.model_signature {
             all.extend(signature.expected(tree)?);
         }
         if self.hugging_face {

@@ -28,7 +28,7 @@ impl Image {
         let (root, image) = (folder.path().join("tree"), folder.path().join("image"));
         fs::create_dir(&root).unwrap();
         TREE.grow(&root).unwrap();
-        let built = build(&root, &image, &BuildOptions::new()).unwrap();
+        let built = build(&root, &image, &BuildOptions::default()).unwrap();
         let digest = built.digest.unwrap();
         let content = Content::open(&image, &OpenOptions::new().digest(digest)).unwrap();
         Self {

@@ -64,6 +64,10 @@ fn image(tree: &RichTree) -> Vec<u8> {
     let (root, image) = (folder.path().join("tree"), folder.path().join("image"));
     fs::create_dir(&root).unwrap();
     tree.grow(&root).unwrap();
-    build(&root, &image, &BuildOptions::new().seal(None)).unwrap();
+    let options = BuildOptions {
+        seal: None,
+        ..BuildOptions::default()
+    };
+    build(&root, &image, &options).unwrap();
     fs::read(image).unwrap()
 }

@@ -54,8 +54,12 @@ impl Sealed {
             Seal::DmVerity => SealFormat::DmVerity(dm_verity::Params::default()),
             Seal::Appended | Seal::Beside => SealFormat::default(),
         };
-        let options = SealOptions::new().append(seal != Seal::Beside);
-        let made = self::seal(&path, &options.format(format)).unwrap();
+        let options = SealOptions {
+            format,
+            append: seal != Seal::Beside,
+            ..SealOptions::default()
+        };
+        let made = self::seal(&path, &options).unwrap();
         let options = OpenOptions::new().hash_offset(made.hash_offset);
         Self {
             seal,

@@ -53,7 +53,7 @@ fn files_are_named_whose_contents_changed() {
     }
     let build_as = |name: &str| {
         let image = folder.path().join(name);
-        build(&tree, &image, &BuildOptions::new()).unwrap();
+        build(&tree, &image, &BuildOptions::default()).unwrap();
         image
     };
     let old = build_as("old");
@@ -142,12 +142,11 @@ fn headers_are_sent_to_one_server() {
     let options = pair.options().remote(remote).like(at(&old));
 
     pair.read(&Content::open(at(&there), &options).unwrap());
-    pull(
-        at(&there),
-        pair.path("pulled"),
-        &PullOptions::new(options.clone()),
-    )
-    .unwrap();
+    let pulling = PullOptions {
+        open: options.clone(),
+        ..PullOptions::default()
+    };
+    pull(at(&there), pair.path("pulled"), &pulling).unwrap();
     let mirrored = options.clone().mirror(at(&mirror));
     pair.read(&Content::open(at(&absent), &mirrored).unwrap());
     let new = Content::open(at(&there), &options).unwrap();
@@ -229,19 +228,22 @@ fn what_cannot_be_used_is_said_and_changes_nothing() {
         ..TreeParams::default()
     };
     let format = SealFormat::FsVerity(large);
-    seal(&other, &SealOptions::new().format(format)).unwrap();
+    let options = SealOptions {
+        format,
+        ..SealOptions::default()
+    };
+    seal(&other, &options).unwrap();
     fs::write(pair.path("plain"), b"not sealed").unwrap();
     let server = pair.server();
     let location = |name| Location::from(&*pair.path(name));
     let options = ["other", "plain", "missing", "old"]
         .iter()
         .fold(pair.options(), |options, name| options.like(location(name)));
-    let pulled = pull(
-        &*server.url("/new"),
-        pair.path("pulled"),
-        &PullOptions::new(options),
-    )
-    .unwrap();
+    let options = PullOptions {
+        open: options,
+        ..PullOptions::default()
+    };
+    let pulled = pull(&*server.url("/new"), pair.path("pulled"), &options).unwrap();
     assert_eq!(pulled.shared, shared(&pair));
     let reasons = pulled.unshared.iter().map(|unshared| &unshared.reason);
     let is_other = reasons.map(|reason| matches!(reason, UnsharedReason::OtherFunction));
@@ -257,7 +259,11 @@ fn several_files_and_both_formats_are_used() {
         let path = pair.path(name);
         fs::write(&path, &pair.data[part.start * BLOCK..part.end * BLOCK]).unwrap();
         let format = SealFormat::DmVerity(Default::default());
-        seal(&path, &SealOptions::new().format(format)).unwrap();
+        let sealing = SealOptions {
+            format,
+            ..SealOptions::default()
+        };
+        seal(&path, &sealing).unwrap();
         options = options.like(Location::from(Path::new(&path)));
     }
     let (got, _) = pair.pull(options);

@@ -43,7 +43,15 @@ impl Pair {
         }
         fs::write(folder.path().join("old"), &old).unwrap();
         fs::write(folder.path().join("new"), &data).unwrap();
-        let sealed = |name| seal(folder.path().join(name), &SealOptions::new().append(true));
+        let sealed = |name| {
+            seal(
+                folder.path().join(name),
+                &SealOptions {
+                    append: true,
+                    ..SealOptions::default()
+                },
+            )
+        };
         let [old_digest, digest] =
             ["old", "new"].map(|name| match sealed(name).unwrap().identity {
                 Identity::FileDigest(digest) => digest,
@@ -70,9 +78,15 @@ impl Pair {
         let old = fs::read(self.path("old")).unwrap();
         fs::write(self.path("old"), &old[..BLOCKS * BLOCK]).unwrap();
         let format = SealFormat::DmVerity(Default::default());
-        match seal(self.path("old"), &SealOptions::new().format(format))
-            .unwrap()
-            .identity
+        match seal(
+            self.path("old"),
+            &SealOptions {
+                format,
+                ..SealOptions::default()
+            },
+        )
+        .unwrap()
+        .identity
         {
             Identity::RootHash(root) => root.into(),
             _ => unreachable!(),
@@ -91,7 +105,11 @@ impl Pair {
     pub(crate) fn pull(&self, options: OpenOptions) -> (u64, u64) {
         let server = self.server();
         let pulled = self.path("pulled");
-        let got = pull(&*server.url("/new"), &pulled, &PullOptions::new(options)).unwrap();
+        let options = PullOptions {
+            open: options,
+            ..PullOptions::default()
+        };
+        let got = pull(&*server.url("/new"), &pulled, &options).unwrap();
         assert!(fs::read(&pulled).unwrap() == fs::read(self.path("new")).unwrap());
         fs::remove_file(pulled).unwrap();
         (got.shared, fetched(&server))

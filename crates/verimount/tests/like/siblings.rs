@@ -104,7 +104,7 @@ fn a_repository_is_one_place() {
     let registry = RegistryServer::honest();
     let pushed = ["old", "new"].map(|name| {
         let to = format!("oci://{}/repository:{name}", registry.host());
-        push(served.pair.path(name), &*to, &PushOptions::new()).unwrap();
+        push(served.pair.path(name), &*to, &PushOptions::default()).unwrap();
         to
     });
     for (name, most) in pushed.iter().zip([u64::MAX, FEW]) {

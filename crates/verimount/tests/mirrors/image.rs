@@ -28,7 +28,11 @@ impl Image {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, noise(size, 7)).unwrap();
-        let made = seal(&path, &SealOptions::new().append(true)).unwrap();
+        let options = SealOptions {
+            append: true,
+            ..SealOptions::default()
+        };
+        let made = seal(&path, &options).unwrap();
         let Identity::FileDigest(digest) = made.identity else {
             unreachable!("it is a seal of fs-verity")
         };

@@ -98,5 +98,5 @@ fn repair(disk: Arc<Recorder>, image: &Image, mirror: &std::path::Path) -> Repor
         .mirror(mirror)
         .repair(true);
     let opened = Content::open(Location::source("disk", Disk(disk)), &options).unwrap();
-    opened.verify(&VerifyOptions::new()).unwrap()
+    opened.verify(&VerifyOptions::default()).unwrap()
 }

@@ -22,7 +22,7 @@ impl Registry {
         let folder = tempfile::tempdir().unwrap();
         let path = stored.write_to(folder.path());
         let to = format!("oci://{}/repository:{tag}", self.server.host());
-        let pushed = push(&path, &*to, &PushOptions::new()).unwrap();
+        let pushed = push(&path, &*to, &PushOptions::default()).unwrap();
         let name = pushed.location.to_string();
         let (_, digest) = name.split_once('@').unwrap();
         let manifest = self.server.manifest(tag).unwrap();

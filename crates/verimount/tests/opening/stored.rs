@@ -77,7 +77,11 @@ impl Stored {
             Layout::Appended | Layout::Sidecar => SealFormat::default(),
             _ => SealFormat::DmVerity(dm_verity::Params::default()),
         };
-        let options = SealOptions::new().append(is_appended).format(format);
+        let options = SealOptions {
+            append: is_appended,
+            format,
+            ..SealOptions::default()
+        };
         let made = seal(&path, &options).unwrap();
         if let Some((keys, number)) = signer {
             let sealed = SealedFile::open(&path, &OpenOptions::new()).unwrap();

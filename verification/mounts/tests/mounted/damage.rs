@@ -13,7 +13,7 @@ fn a_changed_block_is_refused_until_it_is_right_again() {
     let world = needs!(World::with_mount_point());
     let content = noise(4 << 20, 1);
     let file = world.write("file", &content);
-    seal(&file, &SealOptions::new()).unwrap();
+    seal(&file, &SealOptions::default()).unwrap();
     let mounted = mount(&file, &world.path("mnt"));
     let bad = 700;
     let at = bad * 4096 + 1234;
@@ -51,10 +51,18 @@ fn bad_data_does_not_hide_its_file() {
         fs::write(tree.join(name), noise(8192, number)).unwrap();
     }
     let path = world.path("image");
-    build(&tree, &path, &romfs().seal(None)).unwrap();
+    let unsealed = BuildOptions {
+        seal: None,
+        ..romfs()
+    };
+    build(&tree, &path, &unsealed).unwrap();
     let image = RomfsImage(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
-    seal(&path, &SealOptions::new().append(true)).unwrap();
+    let options = SealOptions {
+        append: true,
+        ..SealOptions::default()
+    };
+    seal(&path, &options).unwrap();
     for name in &names[1..] {
         flip_at(&path, image.header(name).at.next_multiple_of(4096) as u64);
     }
@@ -89,10 +97,18 @@ fn paths_are_searched_once() {
         fs::write(tree.join(format!("files/{number}")), content).unwrap();
     }
     let path = world.path("image");
-    build(&tree, &path, &romfs().seal(None)).unwrap();
+    let unsealed = BuildOptions {
+        seal: None,
+        ..romfs()
+    };
+    build(&tree, &path, &unsealed).unwrap();
     let image = RomfsImage(fs::read(&path).unwrap()).without_index();
     fs::write(&path, &image.0).unwrap();
-    seal(&path, &SealOptions::new().append(true)).unwrap();
+    let options = SealOptions {
+        append: true,
+        ..SealOptions::default()
+    };
+    seal(&path, &options).unwrap();
     let flip = |at: usize| flip_at(&path, at as u64);
     (0..LOST).for_each(|number| flip(image.header(&format!("b {number}")).at));
     (0..FILES).for_each(|number| flip(image.header(&number.to_string()).at + 8192));
@@ -118,7 +134,7 @@ fn a_changed_tree_block_refuses_the_data_below_it() {
     let world = needs!(World::with_mount_point());
     let content = noise(4 << 20, 1);
     let file = world.write("file", &content);
-    seal(&file, &SealOptions::new()).unwrap();
+    seal(&file, &SealOptions::default()).unwrap();
     let storage = world.path("file.verity");
     // The tree: its root block, then eight blocks of level 0, each for 128 blocks of data.
     for bad in [0, 3, 7] {
@@ -140,7 +156,7 @@ fn a_changed_tree_block_refuses_the_data_below_it() {
 /// Without the tree, only cached data can be read; the daemon keeps running.
 #[test]
 fn storage_that_vanishes() {
-    let world = needs!(world_with_image(&BuildOptions::new()));
+    let world = needs!(world_with_image(&BuildOptions::default()));
     let image = world.path("image");
     let mounted = mount(&image, &world.path("mnt"));
     let bytes = fs::read(&image).unwrap();

@@ -40,7 +40,7 @@ impl Sample {
         let tree = world.directory("tree");
         add(&tree);
         let image = world.path("image");
-        let digest = build(&tree, &image, &BuildOptions::new())
+        let digest = build(&tree, &image, &BuildOptions::default())
             .unwrap()
             .digest
             .unwrap();

@@ -129,7 +129,10 @@ fn world_with_image(options: &BuildOptions) -> Option<World> {
 
 /// The options for an image of romfs.
 fn romfs() -> BuildOptions {
-    BuildOptions::new().format(ImageFormat::Romfs(RomfsOptions::default()))
+    BuildOptions {
+        format: ImageFormat::Romfs(RomfsOptions::default()),
+        ..BuildOptions::default()
+    }
 }
 
 /// An image with two files.
@@ -138,7 +141,7 @@ fn small_image(world: &World) -> PathBuf {
     fs::create_dir(tree.join("folder")).unwrap();
     fs::write(tree.join(HELLO), "Hello, world!\n").unwrap();
     fs::write(tree.join("folder/noise"), noise(70_000, 1)).unwrap();
-    build(&tree, &image, &BuildOptions::new()).unwrap();
+    build(&tree, &image, &BuildOptions::default()).unwrap();
     image
 }
 

@@ -157,7 +157,7 @@ fn world_with_powers() -> Option<World> {
     let secret = world.write("secret", "the secret");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     let (tree, image) = (world.path("tree"), world.path("image"));
-    build(&tree, &image, &BuildOptions::new()).unwrap();
+    build(&tree, &image, &BuildOptions::default()).unwrap();
     Some(world)
 }
 
@@ -255,7 +255,7 @@ fn without_lists_nobody_asks_for_them() {
     }
     let (image, mnt) = (world.path("image"), world.path("mnt"));
     let requests = || {
-        build(&tree, &image, &BuildOptions::new()).unwrap();
+        build(&tree, &image, &BuildOptions::default()).unwrap();
         let unpinned = OpenOptions::new().unpinned();
         let shared = MountOptions {
             allow_other: true,

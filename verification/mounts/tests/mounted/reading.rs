@@ -13,7 +13,13 @@ fn trees_of_all_kinds() {
         block_size: BlockSize::from_log2(10).unwrap(),
         ..TreeParams::default()
     };
-    for options in [BuildOptions::new().seal(small), romfs()] {
+    for options in [
+        BuildOptions {
+            seal: Some(small),
+            ..BuildOptions::default()
+        },
+        romfs(),
+    ] {
         let world = needs!(world_with_image(&options));
         let expected = snapshot(&world.path("tree")).unwrap();
         let mnt = world.path("mnt");
@@ -55,7 +61,7 @@ fn modes_and_sizes() {
 #[test]
 fn devices_are_listed_but_cannot_be_opened() {
     needs!(root_or_skip());
-    let world = needs!(world_with_image(&BuildOptions::new()));
+    let world = needs!(world_with_image(&BuildOptions::default()));
     let mounted = mount(&world.path("image"), &world.path("mnt"));
     let null = fs::metadata(mounted.path("null")).unwrap();
     assert_eq!(null.rdev(), fs::metadata("/dev/null").unwrap().rdev());
@@ -68,7 +74,7 @@ fn devices_are_listed_but_cannot_be_opened() {
 
 #[test]
 fn nothing_can_be_written() {
-    let world = needs!(world_with_image(&BuildOptions::new()));
+    let world = needs!(world_with_image(&BuildOptions::default()));
     let mounted = mount(&world.path("image"), &world.path("mnt"));
     let path = |name| mounted.path(name);
     let now = Timespec {
@@ -132,7 +138,7 @@ fn nothing_can_be_written() {
 
 #[test]
 fn a_missing_file_is_not_found() {
-    let world = needs!(world_with_image(&BuildOptions::new()));
+    let world = needs!(world_with_image(&BuildOptions::default()));
     let mounted = mount(&world.path("image"), &world.path("mnt"));
     for _ in 0..2 {
         for name in ["no such file", "data/no such file", "dangling"] {
@@ -151,7 +157,7 @@ fn any_piece_of_a_file() {
     let world = needs!(World::with_mount_point());
     let content = noise(5_000_003, 1);
     let file = world.write("file", &content);
-    seal(&file, &SealOptions::new()).unwrap();
+    seal(&file, &SealOptions::default()).unwrap();
     let mounted = mount(&file, &world.path("mnt"));
     let opened = File::open(mounted.path("file")).unwrap();
     let seed = seed();
@@ -181,7 +187,11 @@ fn concurrent_readers_get_the_right_bytes() {
     let world = needs!(World::with_mount_point());
     let content = noise(16 << 20, 1);
     let file = world.write("file", &content);
-    seal(&file, &SealOptions::new().append(true)).unwrap();
+    let options = SealOptions {
+        append: true,
+        ..SealOptions::default()
+    };
+    seal(&file, &options).unwrap();
     let mounted = mount(&file, &world.path("mnt"));
     let path = mounted.path("file");
     let start = Barrier::new(READERS);
@@ -215,7 +225,7 @@ fn a_large_directory() {
         fs::write(tree.join(format!("{number:0>50}")), number.to_string()).unwrap();
     }
     let image = world.path("image");
-    build(&tree, &image, &BuildOptions::new()).unwrap();
+    build(&tree, &image, &BuildOptions::default()).unwrap();
     let mounted = mount(&image, &world.path("mnt"));
     assert_eq!(fs::read_dir(mounted.directory()).unwrap().count(), 5000);
     let status = mounted.json();

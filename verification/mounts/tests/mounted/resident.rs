@@ -48,7 +48,7 @@ fn world_with_files(sizes: &[usize]) -> Option<World> {
     for (number, size) in (0..).zip(sizes) {
         fs::write(tree.join(number.to_string()), noise(*size, number)).unwrap();
     }
-    build(&tree, world.path("image"), &BuildOptions::new()).unwrap();
+    build(&tree, world.path("image"), &BuildOptions::default()).unwrap();
     Some(world)
 }
 
@@ -59,7 +59,7 @@ fn resident(mounted: &Mounted) -> ResidentStatus {
 #[test]
 fn a_tree_of_everything_is_read_from_memory() {
     needs!(root_passes_through_or_skip());
-    for options in [BuildOptions::new(), romfs()] {
+    for options in [BuildOptions::default(), romfs()] {
         let world = needs!(world_with_image(&options));
         let expected = snapshot(&world.path("tree")).unwrap();
         let mounted = mount_resident(&world, all(LIMIT));
@@ -81,7 +81,7 @@ fn a_sealed_file_is_read_from_memory() {
     let world = needs!(World::with_mount_point());
     let content = noise(5_000_001, 1);
     let file = world.write("image", &content);
-    seal(&file, &SealOptions::new()).unwrap();
+    seal(&file, &SealOptions::default()).unwrap();
     let mounted = mount_resident(&world, all(LIMIT));
     assert!(fs::read(mounted.path("image")).unwrap() == content);
     assert_eq!(mounted.reads(), 0);
@@ -166,7 +166,7 @@ fn a_damaged_directory_is_passed_over() {
     }
     fs::write(tree.join("wanted"), noise(100_000, 1)).unwrap();
     let image = world.path("image");
-    build(&tree, &image, &BuildOptions::new()).unwrap();
+    build(&tree, &image, &BuildOptions::default()).unwrap();
     flip_where(&image, b"500-is-a-name");
     let wanted = ResidentFiles::matching(["**/wanted"], LIMIT).unwrap();
     let mounted = mount_resident(&world, wanted.ahead(true));

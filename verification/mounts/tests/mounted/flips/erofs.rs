@@ -8,18 +8,25 @@ const COUNT: usize = 40;
 
 #[test]
 fn random_bytes_with_an_appended_tree() {
-    try_random_positions(&SealOptions::new().append(true));
+    try_random_positions(&SealOptions {
+        append: true,
+        ..SealOptions::default()
+    });
 }
 
 #[test]
 fn random_bytes_with_a_tree_beside() {
-    try_random_positions(&SealOptions::new());
+    try_random_positions(&SealOptions::default());
 }
 
 #[test]
 fn random_bytes_with_an_appended_tree_of_dm_verity() {
     let format = SealFormat::DmVerity(dm_verity::Params::default());
-    try_random_positions(&SealOptions::new().append(true).format(format));
+    try_random_positions(&SealOptions {
+        append: true,
+        format,
+        ..SealOptions::default()
+    });
 }
 
 #[track_caller]
@@ -45,7 +52,10 @@ fn sample(options: &SealOptions) -> Sample {
     fs::hard_link(tree.join("folder/large 0"), tree.join("again")).unwrap();
     symlink("folder/large 1", tree.join("link")).unwrap();
     let image = world.path("image");
-    let plain = BuildOptions::new().seal(None);
+    let plain = BuildOptions {
+        seal: None,
+        ..BuildOptions::default()
+    };
     build(&tree, &image, &plain).unwrap();
     let sealed = seal(&image, options).unwrap();
     Sample {

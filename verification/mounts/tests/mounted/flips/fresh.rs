@@ -101,7 +101,7 @@ fn random_bytes_of_a_large_image() {
         fs::write(tree.join(name), noise(10_000, 100 + number)).unwrap();
     }
     let image = world.path("image");
-    let built = build(&tree, &image, &BuildOptions::new()).unwrap();
+    let built = build(&tree, &image, &BuildOptions::default()).unwrap();
     let bytes = fs::read(&image).unwrap();
     let expected = snapshot(&tree).unwrap();
     let large = expected

@@ -34,7 +34,10 @@ pub(super) fn small_sample() -> Sample {
     fs::hard_link(tree.join("small 1"), tree.join("folder/another name")).unwrap();
     std::os::unix::fs::symlink("folder/first", tree.join("link")).unwrap();
     let image = world.path("image");
-    let options = BuildOptions::new().format(ImageFormat::Romfs(RomfsOptions::default()));
+    let options = BuildOptions {
+        format: ImageFormat::Romfs(RomfsOptions::default()),
+        ..BuildOptions::default()
+    };
     let digest = build(&tree, &image, &options).unwrap().digest.unwrap();
     let bytes = fs::read(&image).unwrap();
     let size = Content::open(&image, &OpenOptions::new().unpinned()).unwrap();
