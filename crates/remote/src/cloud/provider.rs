@@ -34,21 +34,22 @@ impl Cloud {
         }
     }
 
-    /// The variable that has objects read without credentials.
-    pub(crate) fn skip_signature(self) -> &'static str {
+    /// What the names of its variables begin with.
+    pub(super) fn prefix(self) -> &'static str {
         match self {
-            Self::S3 => "AWS_SKIP_SIGNATURE",
-            Self::Google => "GOOGLE_SKIP_SIGNATURE",
-            Self::Azure => "AZURE_SKIP_SIGNATURE",
+            Self::S3 => "AWS_",
+            Self::Google => "GOOGLE_",
+            Self::Azure => "AZURE_",
         }
     }
 
+    /// The variable that has objects read without credentials.
+    pub(crate) fn skip_signature(self) -> String {
+        format!("{}SKIP_SIGNATURE", self.prefix())
+    }
+
     /// The variable that allows connections without encryption.
-    pub(crate) fn allow_http(self) -> &'static str {
-        match self {
-            Self::S3 => "AWS_ALLOW_HTTP",
-            Self::Google => "GOOGLE_ALLOW_HTTP",
-            Self::Azure => "AZURE_ALLOW_HTTP",
-        }
+    pub(crate) fn allow_http(self) -> String {
+        format!("{}ALLOW_HTTP", self.prefix())
     }
 }

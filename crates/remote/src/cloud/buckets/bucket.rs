@@ -66,7 +66,7 @@ impl Bucket {
         limits: &Limits,
     ) -> Result<Self, Error> {
         environment.check(cloud)?;
-        let allow_http = environment.is_on(cloud.allow_http());
+        let allow_http = environment.is_on(&cloud.allow_http());
         let transport = Transport::new(http.clone(), cloud, allow_http);
         let make = match cloud {
             Cloud::S3 => s3,
@@ -212,13 +212,12 @@ fn s3(
     transport: &Transport,
     retries: RetryConfig,
 ) -> Made {
-    let mut builder = AmazonS3Builder::new();
-    for (name, value) in environment.settings(Cloud::S3) {
-        if let Ok(key) = name.parse() {
-            builder = builder.with_config(key, value);
-        }
-    }
-    let is_public = environment.is_on(Cloud::S3.skip_signature());
+    let mut builder = environment
+        .settings(Cloud::S3)
+        .fold(AmazonS3Builder::new(), |builder, (key, value)| {
+            builder.with_config(key, value)
+        });
+    let is_public = environment.is_on(&Cloud::S3.skip_signature());
     if is_public {
         builder = builder
             .with_access_key_id("nobody")
@@ -243,16 +242,15 @@ fn google(
     transport: &Transport,
     retries: RetryConfig,
 ) -> Made {
-    let mut builder = GoogleCloudStorageBuilder::new();
-    for (name, value) in environment.settings(Cloud::Google) {
-        if let Ok(key) = name.parse() {
-            builder = builder.with_config(key, value);
-        }
-    }
+    let builder = environment
+        .settings(Cloud::Google)
+        .fold(GoogleCloudStorageBuilder::new(), |builder, (key, value)| {
+            builder.with_config(key, value)
+        });
     let base = builder.get_config_value(&GoogleConfigKey::BaseUrl);
     let builder = builder.with_bucket_name(bucket).with_retry(retries);
     let store = Arc::new(builder.with_http_connector(transport.clone()).build()?);
-    let urls = if environment.is_on(Cloud::Google.skip_signature()) {
+    let urls = if environment.is_on(&Cloud::Google.skip_signature()) {
         let base = base.unwrap_or_else(|| GOOGLE.to_owned());
         Urls::Plain(format!("{}/{bucket}", base.trim_end_matches('/')))
     } else {
@@ -267,14 +265,13 @@ fn azure(
     transport: &Transport,
     retries: RetryConfig,
 ) -> Made {
-    let mut builder = MicrosoftAzureBuilder::new();
-    for (name, value) in environment.settings(Cloud::Azure) {
-        if let Ok(key) = name.parse() {
-            builder = builder.with_config(key, value);
-        }
-    }
+    let builder = environment
+        .settings(Cloud::Azure)
+        .fold(MicrosoftAzureBuilder::new(), |builder, (key, value)| {
+            builder.with_config(key, value)
+        });
     let value = |key| builder.get_config_value(&key);
-    let is_public = environment.is_on(Cloud::Azure.skip_signature());
+    let is_public = environment.is_on(&Cloud::Azure.skip_signature());
     let has_key = value(AzureConfigKey::AccessKey).is_some();
     let token = value(AzureConfigKey::SasKey).filter(|_| !is_public && !has_key);
     let builder = builder.with_container_name(container).with_retry(retries);

@@ -1,4 +1,4 @@
-use std::{env, path::PathBuf};
+use std::{env, path::PathBuf, str::FromStr};
 
 use object_store::{aws::AmazonS3ConfigKey, azure::AzureConfigKey, gcp::GoogleConfigKey};
 
@@ -67,10 +67,12 @@ impl Environment {
         Ok(())
     }
 
-    /// The settings of a cloud: their names in lower case, and their values.
-    pub(super) fn settings(&self, cloud: Cloud) -> impl Iterator<Item = (String, &str)> {
-        self.own(cloud)
-            .filter_map(|(name, value)| Some((name.to_ascii_lowercase(), value.as_deref()?)))
+    /// The settings of a cloud that its client knows.
+    pub(super) fn settings<K: FromStr>(&self, cloud: Cloud) -> impl Iterator<Item = (K, &str)> {
+        self.own(cloud).filter_map(|(name, value)| {
+            let key = name.to_ascii_lowercase().parse().ok()?;
+            Some((key, value.as_deref()?))
+        })
     }
 
     /// Whether a switch is on.
@@ -154,16 +156,7 @@ fn is_of(cloud: Cloud, name: &str) -> bool {
         Cloud::Google => name == "SERVICE_ACCOUNT",
         Cloud::Azure => name == "IDENTITY_ENDPOINT",
     };
-    is_other || name.starts_with(prefix(cloud))
-}
-
-/// What the names of a cloud's variables begin with.
-fn prefix(cloud: Cloud) -> &'static str {
-    match cloud {
-        Cloud::S3 => "AWS_",
-        Cloud::Google => "GOOGLE_",
-        Cloud::Azure => "AZURE_",
-    }
+    is_other || name.starts_with(cloud.prefix())
 }
 
 #[cfg(test)]
@@ -178,8 +171,12 @@ mod tests {
             ("GOOGLE_BASE_URL", "u"),
             ("SERVICE_ACCOUNT", "f"),
         ]);
-        let names =
-            |cloud| -> Vec<_> { environment.settings(cloud).map(|(name, _)| name).collect() };
+        let names = |cloud| -> Vec<_> {
+            environment
+                .settings(cloud)
+                .map(|(name, _): (String, _)| name)
+                .collect()
+        };
         assert_eq!(names(Cloud::S3), ["aws_region", "aws_allow_http"]);
         assert_eq!(names(Cloud::Google), ["google_base_url", "service_account"]);
         assert!(names(Cloud::Azure).is_empty());
