@@ -46,7 +46,7 @@ impl Options {
     #[must_use]
     pub fn with_own_account(mut self) -> Self {
         self.verify.account = Arc::default();
-        self.access = self.access.without_replacement();
+        self.access.forget_replacement();
         self
     }
 
@@ -64,16 +64,13 @@ impl Options {
             .chain(&self.sidecar)
             .chain(&self.mirrors);
         let first = own.chain(others).chain(&self.like).find_map(Location::far);
-        let access = match trust {
-            Trust::Pinned(_) => self.access.clone().tolerating_changes(),
-            Trust::Unpinned | Trust::Unverified => self.access.clone(),
-        };
-        Self {
-            access: match first {
-                Some(first) => access.sending_headers_to(first),
-                None => access,
-            },
-            ..self.clone()
+        let mut options = self.clone();
+        if let Trust::Pinned(_) = trust {
+            options.access.tolerate_changes();
         }
+        if let Some(first) = first {
+            options.access.send_headers_to(first);
+        }
+        options
     }
 }

@@ -35,7 +35,7 @@ pub struct RemoteOptions {
     /// Whose certificates are accepted; by default those whom the system accepts.
     pub authorities: Option<Authorities>,
     /// What is sent with each request to the server of a URL that is opened. If several servers are,
-    /// [`Session::sending_headers_to`] says which one it is for.
+    /// [`Session::send_headers_to`] says which one it is for.
     pub headers: Headers,
 }
 
@@ -140,24 +140,18 @@ impl Session {
         }
     }
 
-    /// This session, for readers who compare all bytes with a digest that they know: files that are opened with it may
+    /// For readers who compare all bytes with a digest that they know: files that are opened with it from now on may
     /// be replaced on the server, as long as their size stays the same. Otherwise reads then fail with
     /// [`Error::Replaced`].
-    #[must_use]
-    pub fn tolerating_changes(self) -> Self {
-        Self {
-            tolerates_changes: true,
-            ..self
-        }
+    pub fn tolerate_changes(&mut self) {
+        self.tolerates_changes = true;
     }
 
     /// Sends the headers to the server of this URL only, or to none. What was said before counts.
-    #[must_use]
-    pub fn sending_headers_to(mut self, url: Option<RemoteUrl>) -> Self {
+    pub fn send_headers_to(&mut self, url: Option<RemoteUrl>) {
         if let Told::Each = self.told {
             self.told = Told::Only(url);
         }
-        self
     }
 
     /// Replaces the settings and credentials of clouds from the environment. The session must be new.

@@ -23,15 +23,11 @@ pub enum NamedSuperblock {}
 pub(crate) enum ContentOrigin {}
 
 impl Access {
-    pub(crate) fn tolerating_changes(self) -> Self {
-        self
-    }
+    pub(crate) fn tolerate_changes(&mut self) {}
 
-    pub(crate) fn without_replacement(self) -> Self {
-        self
-    }
+    pub(crate) fn forget_replacement(&mut self) {}
 
-    pub(crate) fn sending_headers_to(self, location: &FarLocation) -> Self {
+    pub(crate) fn send_headers_to(&mut self, location: &FarLocation) {
         match *location {}
     }
 

@@ -34,28 +34,18 @@ pub struct Access {
 impl Access {
     /// For content that is pinned, of which a server may have another file of the same size at any time: its bytes are
     /// compared with what was pinned.
-    pub(crate) fn tolerating_changes(self) -> Self {
-        Self {
-            session: self.session.tolerating_changes(),
-            ..self
-        }
+    pub(crate) fn tolerate_changes(&mut self) {
+        self.session.tolerate_changes();
     }
 
     /// For content of which no other release was found yet.
-    pub(crate) fn without_replacement(self) -> Self {
-        Self {
-            replaced: Arc::default(),
-            ..self
-        }
+    pub(crate) fn forget_replacement(&mut self) {
+        self.replaced = Arc::default();
     }
 
     /// Sends headers to the server of this location only; to none for an object. What was said before counts.
-    pub(crate) fn sending_headers_to(self, location: &FarLocation) -> Self {
-        let server = location.server(&self);
-        Self {
-            session: self.session.sending_headers_to(server),
-            ..self
-        }
+    pub(crate) fn send_headers_to(&mut self, location: &FarLocation) {
+        self.session.send_headers_to(location.server(self));
     }
 
     /// How often files were of other versions than before.

@@ -246,7 +246,8 @@ fn changes_are_counted_where_they_are_tolerated() {
     let server = HttpServer::start(content(), move |number, _, right| {
         right.with("etag", format!("\"{}\"", VERSIONS[number]))
     });
-    let session = Session::default().tolerating_changes();
+    let mut session = Session::default();
+    session.tolerate_changes();
     let file = session.open(&server.url("/file").parse().unwrap()).unwrap();
     let counted = [1, 1, 1, 1, 2, 2].map(|_| {
         file.distrust(GRANULE..GRANULE + 10, &Given::default());
