@@ -4,13 +4,11 @@
 
 mod access;
 pub mod cached;
-mod content_origin;
 mod error_kind;
 mod far_location;
 pub mod registry;
 
 pub(crate) use access::Access;
-pub(crate) use content_origin::ContentOrigin;
 pub(crate) use error_kind::{Replaced, is_replaced, kind_of, replaced};
 pub use far_location::FarLocation;
 pub(crate) use registry::{Found as Manifest, NamedSuperblock};

@@ -11,11 +11,7 @@ use verimount_verity::Seal;
 
 use self::kept::Kept;
 pub(crate) use self::releases::{other_release, releases};
-use crate::{
-    accepted::Accepted,
-    far::{Access, ContentOrigin},
-    place::Place,
-};
+use crate::{accepted::Accepted, far::Access, origin::ContentOrigin, place::Place};
 
 /// The seal of what is accepted at a place, if the cache has it. Its data and tree are empty.
 pub(crate) fn kept_seal(place: &Place, accepted: &Accepted, access: &Access) -> Option<Seal> {

@@ -15,10 +15,11 @@ use verimount_verity::{Seal, VerifiedReader, VerifyOptions};
 use crate::{
     Error, Location, Options, Origin, OriginStatus,
     accepted::{Accepted, reader},
-    far::{ContentOrigin, FarLocation},
+    far::FarLocation,
     fault::Fault,
     history::{keep, kept_seal},
     lazy,
+    origin::ContentOrigin,
     place::Place,
     trust::Trust,
 };
@@ -131,8 +132,8 @@ pub(crate) fn open_places(
         },
         None => find(&places, &accepted)?,
     };
-    let origin = origin_of_all(&places, &accepted);
-    let origin = origin.map(|origin| origin.if_found(found.place == Some(0)));
+    let has_it = found.place == Some(0);
+    let origin = origin_of_all(&places, &accepted).map(|name| ContentOrigin { name, has_it });
     // Only what was pinned, or is in several places, is read on when it is stored in another way.
     let is_read_on = !matches!(accepted, Accepted::OwnSeal) || places.len() > 1;
     let accepted = accepted.only(&found.seal);
@@ -208,7 +209,7 @@ fn mirrored(
 
 /// Where content comes from that comes from any of these places: as from the first, unless what a further one has on another
 /// machine is not for everybody who may read that.
-fn origin_of_all(places: &[Arc<Place>], accepted: &Accepted) -> Option<ContentOrigin> {
+fn origin_of_all(places: &[Arc<Place>], accepted: &Accepted) -> Option<String> {
     if matches!(accepted, Accepted::OwnSeal) {
         return None;
     }

@@ -7,6 +7,14 @@ pub trait Origin: Send + Sync {
     fn close(&self);
 }
 
+/// Where content comes from, in such a way that whoever may read it may read all that comes from there.
+pub(crate) struct ContentOrigin {
+    pub(crate) name: String,
+    /// Whether the content was found there, and not in the cache or elsewhere. Else it does not become what others from there are
+    /// shared with: who only knows the digest of content that needs credentials could have it count as that of any server.
+    pub(crate) has_it: bool,
+}
+
 /// The statistics of an [`Origin`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[cfg_attr(

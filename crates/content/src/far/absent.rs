@@ -20,8 +20,6 @@ pub enum Manifest {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamedSuperblock {}
 
-pub(crate) enum ContentOrigin {}
-
 impl Access {
     pub(crate) fn tolerate_changes(&mut self) {}
 
@@ -46,12 +44,6 @@ impl Access {
     }
 }
 
-impl ContentOrigin {
-    pub(crate) fn if_found(self, _: bool) -> Self {
-        self
-    }
-}
-
 impl FarLocation {
     pub(crate) fn parse(_: &str) -> Result<Self, LocationError> {
         let refused = "this program was built without support for URLs";
@@ -67,7 +59,7 @@ impl FarLocation {
         match *self {}
     }
 
-    pub(crate) fn origin(&self, _: &Access) -> Option<ContentOrigin> {
+    pub(crate) fn origin(&self, _: &Access) -> Option<String> {
         match *self {}
     }
 

@@ -3,7 +3,7 @@ use std::{fmt, sync::Arc};
 use verimount_remote::{RemoteUrl, cloud::ObjectName, registry::Reference};
 use verimount_source::Fetch;
 
-use super::{Access, ContentOrigin, Manifest, registry::RegistryImage};
+use super::{Access, Manifest, registry::RegistryImage};
 use crate::{
     Error, Location, LocationError,
     fault::Fault,
@@ -66,15 +66,14 @@ impl FarLocation {
         }
     }
 
-    /// Where it comes from, if whoever may read it may read all that is there: a web server that wants no credentials, or a
-    /// repository of a registry. Buckets may have rules for single objects.
-    pub(crate) fn origin(&self, access: &Access) -> Option<ContentOrigin> {
+    /// The name of where it comes from, which no other origin has, if whoever may read it may read all that is there: a web server
+    /// that wants no credentials, or a repository of a registry. Buckets may have rules for single objects.
+    pub(crate) fn origin(&self, access: &Access) -> Option<String> {
         match self {
             Self::Url(url) => access.session.public_origin(url),
             Self::Registry(image) => Some(image.reference().repository_url(access.plain_http)),
             Self::Object(_) => None,
         }
-        .map(ContentOrigin::new)
     }
 
     /// The last component of its name.

@@ -6,10 +6,7 @@ use verimount_source::Fetch;
 use verimount_verity::{Releases, Seal};
 
 use crate::{
-    Error, Location, Options,
-    accepted::Accepted,
-    far::{Access, ContentOrigin},
-    place::Place,
+    Error, Location, Options, accepted::Accepted, far::Access, origin::ContentOrigin, place::Place,
 };
 
 /// No other release takes a place on another machine.

@@ -16,9 +16,10 @@ use crate::{
     RootHash,
     accepted::Accepted,
     far::{
-        Access, ContentOrigin, NamedSuperblock,
+        Access, NamedSuperblock,
         cached::{digest_of_key, find, keep, key_of_digest},
     },
+    origin::ContentOrigin,
     place::Place,
 };
 

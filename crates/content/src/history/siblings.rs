@@ -12,11 +12,9 @@ use verimount_verity::{BlockHasher, Leaves, Seal, Sealed, Trust, dm_verity::Hash
 
 use super::kept::MAX_HEAD;
 use crate::{
-    far::{
-        ContentOrigin,
-        cached::{self, key_of_digest},
-    },
+    far::cached::{self, key_of_digest},
     like::{Gathering, Like, Olds},
+    origin::ContentOrigin,
 };
 
 /// How many contents of an origin are remembered.
@@ -135,7 +133,10 @@ mod tests {
     fn the_last_contents_are_remembered_by_origin() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::open(folder.path().join("cache"), None).unwrap();
-        let origin = |name: &str| ContentOrigin::new(name.to_owned());
+        let origin = |name: &str| ContentOrigin {
+            name: name.to_owned(),
+            has_it: true,
+        };
         let key = |number: usize| Key::new(&format!("key-{number}")).unwrap();
         let siblings = |number, name| Siblings::of(&cache, &key(number), &origin(name)).keys;
         for number in 0..20_usize {
