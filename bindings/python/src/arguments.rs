@@ -110,10 +110,10 @@ impl Opening {
             options = options.unpinned();
         }
         for (place, digest) in &self.devices {
-            let device = ImageDevice::new(place.location.clone());
-            options = options.device(match digest {
-                Some(digest) => device.digest(parsed("devices", digest)?),
-                None => device,
+            let digest = digest.as_ref();
+            options = options.device(ImageDevice {
+                location: place.location.clone(),
+                digest: digest.map(|digest| parsed("devices", digest)).transpose()?,
             });
         }
         let mirrors = self.mirrors.iter().map(|mirror| &mirror.location);

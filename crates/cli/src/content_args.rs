@@ -2,7 +2,7 @@ use std::iter;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
-use verimount::{Content, Identity, ImageDevice, Location, OpenOptions, Pin, Unshared};
+use verimount::{Content, Identity, Location, OpenOptions, Pin, Unshared};
 use verimount_host::{one_line, sandbox::Sandbox};
 
 use crate::{
@@ -48,7 +48,7 @@ impl ContentArgs {
 
     /// All that is read of the content at `location`.
     fn locations<'a>(&'a self, location: &'a Location) -> impl Iterator<Item = &'a Location> {
-        let devices = self.devices.device.iter().map(ImageDevice::location);
+        let devices = self.devices.device.iter().map(|device| &device.location);
         let others = self.read.sidecar.iter().chain(self.mirrors.locations());
         devices.chain(others).chain([location])
     }

@@ -24,11 +24,14 @@ fn device() -> impl TypedValueParser<Value = ImageDevice> {
         let digest = at.and_then(|at| str::from_utf8(&bytes[at + 1..]).ok()?.parse().ok());
         Ok::<_, LocationError>(match (at, digest) {
             // In a registry, it is a digest of another kind.
-            (Some(at), Some(digest)) if !whole.names_content() => {
-                let location = Location::try_from(OsStr::from_bytes(&bytes[..at]))?;
-                ImageDevice::new(location).digest(digest)
-            }
-            _ => ImageDevice::new(whole),
+            (Some(at), Some(digest)) if !whole.names_content() => ImageDevice {
+                location: Location::try_from(OsStr::from_bytes(&bytes[..at]))?,
+                digest: Some(digest),
+            },
+            _ => ImageDevice {
+                location: whole,
+                digest: None,
+            },
         })
     })
 }

@@ -10,33 +10,15 @@ use crate::{Content, Error, Location, OpenOptions, fault::Fault, open::open_trus
 /// Nothing in an image says what its devices contain. So each is a sealed file by itself, and what is accepted of it must
 /// be as certain as of the image.
 #[derive(Debug, Clone)]
-#[must_use]
 pub struct ImageDevice {
-    location: Location,
-    digest: Option<FileDigest>,
+    /// Where the file is.
+    pub location: Location,
+    /// Its only accepted digest of fs-verity. Without, its location may name its content; else the image's key counts for the
+    /// device, too, but not its digest or root hash.
+    pub digest: Option<FileDigest>,
 }
 
 impl ImageDevice {
-    /// The file at `location`. It may name its content. Else the image's key counts for the device, too, but not its
-    /// digest or root hash.
-    pub fn new(location: impl Into<Location>) -> Self {
-        Self {
-            location: location.into(),
-            digest: None,
-        }
-    }
-
-    /// Accepts only this digest of fs-verity.
-    pub fn digest(mut self, digest: FileDigest) -> Self {
-        self.digest = Some(digest);
-        self
-    }
-
-    /// Where it is.
-    pub fn location(&self) -> &Location {
-        &self.location
-    }
-
     /// Opens it with an image that is opened with this trust and these options.
     pub(crate) fn open(&self, image: &Trust, options: &OpenOptions) -> Result<Content, Error> {
         let options = options.clone().alone();

@@ -142,7 +142,7 @@ impl OpenOptions {
 
     /// These options, for content at `location` of which `trust` accepts some.
     pub(crate) fn for_content(&self, location: &Location, trust: &Trust) -> Self {
-        let devices = self.devices.iter().map(ImageDevice::location);
+        let devices = self.devices.iter().map(|device| &device.location);
         Self {
             places: self.places.for_content(location, trust, devices),
             ..self.clone()

@@ -78,8 +78,10 @@ struct Device {
 
 impl Device {
     fn image_device(&self) -> ImageDevice {
-        let device = ImageDevice::new(Location::slow_source("device", self.found.file.clone()));
-        self.digest.into_iter().fold(device, ImageDevice::digest)
+        ImageDevice {
+            location: Location::slow_source("device", self.found.file.clone()),
+            digest: self.digest,
+        }
     }
 }
 
