@@ -1,6 +1,6 @@
 //! What can fail. [`Error`] adds where, and what it means.
 
-use std::{any::Any, io};
+use std::{any::Any, io, ops::ControlFlow};
 
 use rustix::io::Errno;
 use verimount_source::ReadError;
@@ -130,6 +130,17 @@ impl Fault {
     /// The error for a fault whose text names the place.
     pub fn somewhere(self) -> Error {
         Error::new(None, self)
+    }
+
+    /// What the answer of who watches an operation means for it.
+    ///
+    /// # Errors
+    /// [`Self::Cancelled`], unless it goes on.
+    pub fn if_ended(said: ControlFlow<()>) -> Result<(), Self> {
+        if said.is_break() {
+            return Err(Self::Cancelled);
+        }
+        Ok(())
     }
 
     /// The error that the system failed something about a file.

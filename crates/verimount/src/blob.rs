@@ -45,8 +45,6 @@ pub(crate) fn hashed(
         hasher.update(&piece[..read]);
         to.write_all(&piece[..read])?;
         len += read as u64;
-        if progress(read as u64).is_break() {
-            return Err(ContentFault::Cancelled);
-        }
+        ContentFault::if_ended(progress(read as u64))?;
     }
 }

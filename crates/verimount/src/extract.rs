@@ -275,10 +275,6 @@ impl Extraction<'_> {
 
     /// So many more bytes are done; an error if it was cancelled.
     fn report(&mut self, bytes: u64) -> Result<(), ContentFault> {
-        if (self.progress)(bytes).is_break() {
-            Err(ContentFault::Cancelled)
-        } else {
-            Ok(())
-        }
+        ContentFault::if_ended((self.progress)(bytes))
     }
 }

@@ -103,11 +103,7 @@ impl Blob {
     ) -> Result<Self, Error> {
         let mut progress = step(watch, Step::Hash, source.length());
         let digest = hashed(&Unchecked(&*source), location, |bytes| {
-            if progress(bytes.len() as u64).is_break() {
-                Err(ContentFault::Cancelled.at(location))
-            } else {
-                Ok(())
-            }
+            ContentFault::if_ended(progress(bytes.len() as u64)).map_err(|fault| fault.at(location))
         })?;
         drop(progress);
         Ok(Self { source, digest })

@@ -74,11 +74,7 @@ impl Fetched {
                 Ok(piece.end - piece.start)
             },
             |_, fetched: Result<u64, Error>| {
-                if progress(fetched?).is_break() {
-                    Err(ContentFault::Cancelled.at(&from.at))
-                } else {
-                    Ok(())
-                }
+                ContentFault::if_ended(progress(fetched?)).map_err(|fault| fault.at(&from.at))
             },
         )
     }

@@ -85,11 +85,8 @@ impl Sharing<'_> {
             |number, scratch| self.copy(chunk(number), scratch),
             |number, copied| {
                 missing.extend(copied?.iter());
-                if progress(len(&self.bytes(&chunk(number)))).is_break() {
-                    Err(ContentFault::Cancelled.somewhere())
-                } else {
-                    Ok(())
-                }
+                let done = len(&self.bytes(&chunk(number)));
+                ContentFault::if_ended(progress(done)).map_err(ContentFault::somewhere)
             },
         )?;
         Ok(missing)
