@@ -111,9 +111,7 @@ pub(crate) fn open_places(
     if options.mirrors.len() > MAX_MIRRORS {
         return Err(Fault::TooManyMirrors { most: MAX_MIRRORS }.at(place.location()));
     }
-    let mirrors = options.mirrors.iter().cloned();
-    let mirrors = mirrors.map(|mirror| Place::of_mirror(mirror, options));
-    let places = [place].into_iter().chain(mirrors);
+    let places = place.and_mirrors(options);
     let places: Vec<Arc<Place>> = places.map(|place| place.absolute().into()).collect();
     let access = &options.access;
     // If the first place is quick, only what comes from others is worth keeping.

@@ -1,6 +1,7 @@
 //! Where content is: its file, and the one with its Merkle tree.
 
 use std::{
+    iter,
     path::Path,
     sync::{Arc, OnceLock},
 };
@@ -56,6 +57,13 @@ impl Place {
             hash_offset: options.hash_offset.filter(|_| options.sidecar.is_none()),
             ..Self::new(location, options)
         }
+    }
+
+    /// This place, and those of all mirrors, in the order in which they are asked.
+    pub fn and_mirrors(self, options: &Options) -> impl Iterator<Item = Self> {
+        let mirrors = options.mirrors.iter().cloned();
+        let mirrors = mirrors.map(|mirror| Self::of_mirror(mirror, options));
+        iter::once(self).chain(mirrors)
     }
 
     /// This place, to be opened later, when the process may have gone to another directory.

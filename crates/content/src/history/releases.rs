@@ -124,10 +124,7 @@ pub(crate) fn releases(
     own: &Seal,
     options: &Options,
 ) -> Option<Arc<dyn Releases>> {
-    let first = Place::new(location.clone(), options);
-    let mirrors = options.mirrors.iter();
-    let mirrors = mirrors.map(|mirror| Place::of_mirror(mirror.clone(), options));
-    let places = [first].into_iter().chain(mirrors);
+    let places = Place::new(location.clone(), options).and_mirrors(options);
     let far = places.filter(|place| place.location().is_remote());
     let places: Vec<Place> = far.map(Place::absolute).collect();
     if places.is_empty() {

@@ -89,7 +89,8 @@ where
             "a file is copied from another machine (oci://, https://, s3://, gs://, az://)";
         return Err(Fault::WrongPlace(reason).somewhere());
     }
-    let places = places_of(location, open);
+    let places = Place::new(location, open).and_mirrors(open);
+    let places: Vec<_> = places.map(Arc::new).collect();
     let mut there = answering(&places, &trust)?;
     let accepted = Accepted::at(there, &trust)?;
     let accepted = accepted.ok_or_else(|| ContentFault::Unverified.at(there.location()))?;
@@ -125,15 +126,6 @@ where
             copied => return copied,
         }
     }
-}
-
-/// The content's place, and those of its mirrors.
-fn places_of(location: Location, options: &Options) -> Vec<Arc<Place>> {
-    let there = Place::new(location, options);
-    let mirrors = options.mirrors.iter().cloned();
-    let mirrors = mirrors.map(|mirror| Place::of_mirror(mirror, options));
-    let places = [there].into_iter().chain(mirrors);
-    places.map(Arc::new).collect()
 }
 
 fn is_wrong(error: &Error) -> bool {
