@@ -7,7 +7,7 @@ use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom},
     ops::Range,
-    os::unix::fs::{FileExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::Path,
     sync::Arc,
 };
@@ -17,7 +17,7 @@ use verimount_content::Watch;
 use verimount_scan::{
     ArchiveScan, Compression, Error as ScanError, Options as ScanOptions, SourceTree, scan_layers,
 };
-use verimount_source::{FileSource, folder_of};
+use verimount_source::{FileRange, FileSource, folder_of};
 
 use crate::{
     Error,
@@ -120,33 +120,11 @@ fn decompressed_layers(
     let mut end = 0;
     let plain = layers.into_iter().map(|layer| {
         let start = end;
-        end += receiver.receive(Rest::new(&file, layer), &copy)?;
+        end += receiver.receive(FileRange::new(&file, layer), &copy)?;
         Ok(start..end)
     });
     let plain: Result<_, Error> = plain.collect();
     Ok((copy, plain?))
-}
-
-/// A part of a file that is read.
-pub(crate) struct Rest<'f> {
-    file: &'f File,
-    left: Range<u64>,
-}
-
-impl<'f> Rest<'f> {
-    pub(crate) fn new(file: &'f File, left: Range<u64>) -> Self {
-        Self { file, left }
-    }
-}
-
-impl Read for Rest<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX);
-        let len = buffer.len().min(left);
-        let read = self.file.read_at(&mut buffer[..len], self.left.start)?;
-        self.left.start += read as u64;
-        Ok(read)
-    }
 }
 
 /// The error for a file that is an image instead: the beginning of most images looks like an empty archive.
@@ -167,15 +145,10 @@ fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
 
 /// How what begins at a place in a file is compressed, if it is.
 pub(crate) fn compression(file: &File, at: u64) -> io::Result<Option<Compression>> {
-    let mut beginning = [0; Compression::MAGIC_LEN];
-    let mut len = 0;
-    while len < beginning.len() {
-        match file.read_at(&mut beginning[len..], at + len as u64)? {
-            0 => break,
-            read => len += read,
-        }
-    }
-    Ok(Compression::of(&beginning[..len]))
+    let mut beginning = Vec::new();
+    let end = at + Compression::MAGIC_LEN as u64;
+    FileRange::new(file, at..end).read_to_end(&mut beginning)?;
+    Ok(Compression::of(&beginning))
 }
 
 fn received(

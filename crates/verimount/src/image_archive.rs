@@ -12,9 +12,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 use verimount_content::Watch;
 use verimount_names::one_line;
 use verimount_scan::ArchiveScan;
+use verimount_source::FileRange;
 
 use crate::{
-    archive_input::Rest,
     blob::{digest_text, hashed, parse_digest},
     build_fault::BuildFault,
     fault::ContentFault,
@@ -222,7 +222,7 @@ impl<'a, 'w> Finder<'a, 'w> {
             return Ok(found.clone());
         }
         let part = self.find(&name.path)?;
-        self.check(name, Rest::new(&part.file, part.range.clone()))?;
+        self.check(name, FileRange::new(&part.file, part.range.clone()))?;
         self.layers.insert(name.path.clone(), part.clone());
         Ok(part)
     }
@@ -336,7 +336,7 @@ impl<'a, 'w> Finder<'a, 'w> {
             return Ok(Err(invalid("it is too long".to_owned())));
         }
         let mut bytes = Vec::new();
-        Rest::new(file, range.clone()).read_to_end(&mut bytes)?;
+        FileRange::new(file, range.clone()).read_to_end(&mut bytes)?;
         self.check(name, &bytes[..])?;
         Ok(serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string())))
     }

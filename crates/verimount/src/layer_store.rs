@@ -15,13 +15,13 @@ use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use verimount_content::Watch;
 use verimount_scan::{ArchiveScan, Compression, Options as ScanOptions, StoreLayer, scan_store};
-use verimount_source::folder_of;
+use verimount_source::{FileRange, folder_of};
 use verimount_sys::GuardedPath;
 use verimount_verity::HashAlgorithm;
 
 use crate::{
     BuildOptions, Built, Error,
-    archive_input::{Receiver, Rest, compression, open_archive, seekable},
+    archive_input::{Receiver, compression, open_archive, seekable},
     blob::{digest_text, hashed},
     build::build_tree,
     build_fault::BuildFault,
@@ -164,11 +164,11 @@ impl<'o> Store<'o> {
             None => blob.clone(),
             Some(_) => {
                 let receiver = Receiver::new(source, self.output, watch);
-                let len = receiver.receive(Rest::new(&self.file, blob.clone()), &self.file)?;
+                let len = receiver.receive(FileRange::new(&self.file, blob.clone()), &self.file)?;
                 blob.end..blob.end + len
             }
         };
-        let archive_bytes = Rest::new(&self.file, archive.clone());
+        let archive_bytes = FileRange::new(&self.file, archive.clone());
         let hashed = hashed(archive_bytes, io::sink(), HashAlgorithm::Sha256, watch);
         let (diff_digest, _) = hashed.map_err(|stopped| stopped.at(source))?;
         let info = Info {
@@ -197,7 +197,7 @@ impl<'o> Store<'o> {
         watch: &mut Watch<'_>,
     ) -> Result<(String, Range<u64>), ContentFault> {
         let start = (&self.file).stream_position()?;
-        let from = Rest::new(&layer.file, layer.range.clone());
+        let from = FileRange::new(&layer.file, layer.range.clone());
         let (digest, len) = hashed(from, &self.file, HashAlgorithm::Sha256, watch)?;
         Ok((digest_text(&digest), start..start + len))
     }

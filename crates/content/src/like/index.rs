@@ -9,6 +9,8 @@ use std::{
     path::Path,
 };
 
+use verimount_source::FileRange;
+
 /// Entries that are sorted at a time, and the most that stay in memory: 4 MiB, for 1 GiB of data in blocks of 4 KiB.
 const SORTED: usize = 1 << 18;
 
@@ -211,16 +213,7 @@ fn merge(
     let buffer = (SORTED / ends.len()).max(1) * ENTRY;
     let mut runs: Vec<_> = starts
         .zip(ends)
-        .map(|(start, end)| {
-            BufReader::with_capacity(
-                buffer,
-                Run {
-                    file,
-                    start,
-                    end: *end,
-                },
-            )
-        })
+        .map(|(start, end)| BufReader::with_capacity(buffer, FileRange::new(file, start..*end)))
         .collect();
     let mut heads = BinaryHeap::new();
     for (number, run) in runs.iter_mut().enumerate() {
@@ -236,28 +229,12 @@ fn merge(
     Ok(())
 }
 
-fn next(run: &mut BufReader<Run<'_>>) -> io::Result<Option<Entry>> {
+fn next(run: &mut BufReader<FileRange<'_>>) -> io::Result<Option<Entry>> {
     let mut bytes = [0; ENTRY];
     match run.read_exact(&mut bytes) {
         Ok(()) => Ok(Some(decode(&bytes))),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// A part of a file that is read in order.
-struct Run<'a> {
-    file: &'a File,
-    start: u64,
-    end: u64,
-}
-
-impl Read for Run<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let len = buf.len().min((self.end - self.start) as usize);
-        let read = self.file.read_at(&mut buf[..len], self.start)?;
-        self.start += read as u64;
-        Ok(read)
     }
 }
 
