@@ -266,7 +266,7 @@ impl Extraction<'_> {
         self.report(0)?;
         let attr = self.tree.attr(self.directories.node(index))?;
         let copied = Copied {
-            file: &NewFile::from(File::from(self.directories.reopen(index)?)),
+            file: &NewFile(self.directories.reopen(index)?),
             attr: &attr,
             path: &|| self.directories.path(index),
         };

@@ -5,7 +5,7 @@ use std::{
     ffi::OsStr,
     fs::File,
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     path::{Path, PathBuf},
 };
 
@@ -34,9 +34,9 @@ impl DirectoryIndex {
 pub(super) struct Directories {
     /// Each after the one that it is in; the target itself is the first.
     made: Vec<Made>,
-    root: OwnedFd,
+    root: File,
     /// The one in which files are made.
-    current: OwnedFd,
+    current: File,
     /// The current one behind all that it is in.
     path: Vec<DirectoryIndex>,
     mode: Mode,
@@ -64,7 +64,8 @@ impl Directories {
             Err(error) => return Err(io(error.into())),
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = open(target, flags, Mode::empty()).map_err(|error| io(error.into()))?;
+        let root = open(target, flags, Mode::empty()).map(File::from);
+        let root = root.map_err(|error| io(error.into()))?;
         if !is_empty(&root).map_err(io)? {
             return Err(Fault::NotEmpty.at(target));
         }
@@ -72,7 +73,7 @@ impl Directories {
             make_private(&root).map_err(io)?;
         }
         let current = root.try_clone().map_err(io)?;
-        let id = id(&root).map_err(io)?;
+        let id = FileId::of(&root.metadata().map_err(io)?);
         let first = Made {
             parent: DirectoryIndex::ROOT,
             name: OsStr::new(".").into(),
@@ -106,7 +107,7 @@ impl Directories {
             parent: self.path[self.path.len() - 2],
             name: name.into(),
             node,
-            id: id(&directory)?,
+            id: FileId::of(&directory.metadata()?),
         });
         self.current = directory;
         Ok(())
@@ -121,12 +122,12 @@ impl Directories {
     }
 
     /// Opens a directory that was made before.
-    pub(super) fn reopen(&self, index: DirectoryIndex) -> io::Result<OwnedFd> {
+    pub(super) fn reopen(&self, index: DirectoryIndex) -> io::Result<File> {
         let mut directory = self.root.try_clone()?;
         for name in self.names(index) {
             directory = open_in(&directory, name)?;
         }
-        if id(&directory)? == self.made[index.0].id {
+        if FileId::of(&directory.metadata()?) == self.made[index.0].id {
             Ok(directory)
         } else {
             Err(was_replaced())
@@ -164,17 +165,12 @@ impl Directories {
     }
 }
 
-fn open_in(directory: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+fn open_in(directory: impl AsFd, name: &OsStr) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(openat(directory, name, flags, Mode::empty())?)
+    Ok(openat(directory, name, flags, Mode::empty())?.into())
 }
 
-fn id(directory: &OwnedFd) -> io::Result<FileId> {
-    let directory = File::from(directory.try_clone()?);
-    Ok(FileId::of(&directory.metadata()?))
-}
-
-fn is_empty(directory: &OwnedFd) -> io::Result<bool> {
+fn is_empty(directory: &File) -> io::Result<bool> {
     for entry in Dir::read_from(directory)? {
         if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
             return Ok(false);
@@ -184,7 +180,7 @@ fn is_empty(directory: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Denies others access, and removes the access control list that new files would inherit.
-fn make_private(directory: &OwnedFd) -> io::Result<()> {
+fn make_private(directory: &File) -> io::Result<()> {
     match fchmod(directory, Mode::RWXU) {
         // It is somebody else's, where the caller may only make files.
         Ok(()) | Err(Errno::PERM) => {}

@@ -26,13 +26,7 @@ use super::was_replaced;
 const TYPE: u32 = 0o170_000;
 
 /// A file of any type: opened for writing, or only as a place (`O_PATH`).
-pub(super) struct NewFile(File);
-
-impl From<File> for NewFile {
-    fn from(file: File) -> Self {
-        Self(file)
-    }
-}
+pub(super) struct NewFile(pub(super) File);
 
 impl Deref for NewFile {
     type Target = File;
