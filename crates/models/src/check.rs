@@ -16,7 +16,6 @@ use crate::{
 /// check.update(b"lo\n");
 /// assert!(check.finish().is_ok());
 /// ```
-#[derive(Debug)]
 pub struct Check {
     expected: Expected,
     /// The size of the content in bytes.

@@ -5,7 +5,7 @@ use std::fmt;
 use blake2::Blake2b512;
 use ct_codecs::{Decoder, Hex};
 use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256, digest::DynDigest};
 
 /// A hash function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,38 +81,31 @@ impl fmt::Display for Digest {
 }
 
 /// A digest under way.
-#[derive(Debug)]
-pub(crate) enum Hasher {
-    Sha256(Sha256),
-    Blake2b(Box<Blake2b512>),
-    GitBlob(Sha1),
+pub(crate) struct Hasher {
+    algorithm: Algorithm,
+    hash: Box<dyn DynDigest + Send>,
 }
 
 impl Hasher {
     /// For content of `size` bytes.
     pub(crate) fn new(algorithm: Algorithm, size: u64) -> Self {
-        match algorithm {
-            Algorithm::Sha256 => Self::Sha256(Sha256::new()),
-            Algorithm::Blake2b => Self::Blake2b(Box::new(Blake2b512::new())),
-            Algorithm::GitBlob => Self::GitBlob(Sha1::new_with_prefix(format!("blob {size}\0"))),
-        }
+        let hash: Box<dyn DynDigest + Send> = match algorithm {
+            Algorithm::Sha256 => Box::new(Sha256::new()),
+            Algorithm::Blake2b => Box::new(Blake2b512::new()),
+            Algorithm::GitBlob => Box::new(Sha1::new_with_prefix(format!("blob {size}\0"))),
+        };
+        Self { algorithm, hash }
     }
 
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Sha256(hash) => hash.update(bytes),
-            Self::Blake2b(hash) => hash.update(bytes),
-            Self::GitBlob(hash) => hash.update(bytes),
-        }
+        self.hash.update(bytes);
     }
 
     pub(crate) fn finish(self) -> Digest {
-        let (algorithm, bytes): (_, Box<[u8]>) = match self {
-            Self::Sha256(hash) => (Algorithm::Sha256, hash.finalize().as_slice().into()),
-            Self::Blake2b(hash) => (Algorithm::Blake2b, hash.finalize().as_slice().into()),
-            Self::GitBlob(hash) => (Algorithm::GitBlob, hash.finalize().as_slice().into()),
-        };
-        Digest { algorithm, bytes }
+        Digest {
+            algorithm: self.algorithm,
+            bytes: self.hash.finalize(),
+        }
     }
 }
 

@@ -10,7 +10,6 @@ use verimount_scan::EntryId;
 /// The content of one file, which comes in pieces that need not be in order, and all that it must be.
 ///
 /// What waits for the pieces before it is bounded by how far threads that read are apart.
-#[derive(Debug)]
 pub(crate) struct InOrder {
     size: u64,
     /// The ranges that have storage, if there are holes, which never come.
