@@ -12,7 +12,6 @@ use crate::{
     directory::{Directory, Found},
     directory_block::MAX_NAME,
     error::Defect,
-    features::Incompatible,
     image::Image,
     inode::Inode,
     inode_id::InodeId,
@@ -23,8 +22,8 @@ use crate::{
 /// The least that an entry takes in a directory, in bytes.
 const MIN_ENTRY: u64 = 13;
 
-/// The tree in an image. A file's number is the offset of its inode in units of 32 bytes, which most often is the one
-/// that the kernel shows; the root's is 1.
+/// The tree in an image. A file's node id is the offset of its inode in units of 32 bytes, the root's 1; inode numbers are
+/// those that the kernel shows.
 ///
 /// Access and change times are not stored, and are those of modification, as in the kernel.
 pub struct ErofsTree {
@@ -108,6 +107,11 @@ impl ErofsTree {
         }
     }
 
+    fn shown(&self, inode: &Inode) -> Result<Attr, TreeError> {
+        let ino = self.image.superblock.shown_number(inode.id);
+        Ok(inode.attr(self.number(inode.id)?, ino))
+    }
+
     /// The type of a file that a directory tells of.
     fn file_type(&self, found: Found) -> Result<FileType, Error> {
         match found.file_type {
@@ -150,6 +154,7 @@ impl ErofsTree {
         let entry = DirEntry {
             name: OsStr::from_bytes(name),
             node: self.number(found.id)?,
+            ino: self.image.superblock.shown_number(found.id),
             file_type: self.file_type(found)?,
         };
         let cursor = Cursor::new(next);
@@ -160,7 +165,7 @@ impl ErofsTree {
 impl Tree for ErofsTree {
     fn attr(&self, node: NodeId) -> Result<Attr, TreeError> {
         let inode = self.inode(node)?;
-        Ok(inode.attr(self.number(inode.id)?))
+        self.shown(&inode)
     }
 
     fn lookup(&self, directory: NodeId, name: &OsStr) -> Result<Attr, TreeError> {
@@ -178,7 +183,7 @@ impl Tree for ErofsTree {
         {
             return Err(Error::from(Defect::EntryType.at(inode.xattrs.at)).into());
         }
-        Ok(inode.attr(self.number(found.id)?))
+        self.shown(&inode)
     }
 
     fn parent(&self, directory: NodeId) -> Result<Attr, TreeError> {
@@ -186,7 +191,7 @@ impl Tree for ErofsTree {
         let found = Directory::new(&self.image, &inode).find(b"..")?;
         let parent = self.image.inode(found.ok_or(TreeError::NotFound)?.id)?;
         match parent.file_type {
-            FileType::Directory => Ok(parent.attr(self.number(parent.id)?)),
+            FileType::Directory => self.shown(&parent),
             _ => Err(Error::from(Defect::EntryType.at(parent.xattrs.at)).into()),
         }
     }
@@ -294,8 +299,8 @@ impl Tree for ErofsTree {
     }
 
     fn has_holes(&self) -> bool {
-        let holes = Incompatible::CHUNKS.union(Incompatible::WIDE_ADDRESSES);
-        self.image.superblock.incompatible.intersects(holes)
+        // Inodes of chunks may have some, with and without the feature that announces chunks.
+        true
     }
 
     fn extent(&self, node: NodeId, offset: u64) -> Result<Extent, TreeError> {

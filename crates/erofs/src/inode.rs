@@ -259,9 +259,10 @@ impl Common {
 }
 
 impl Inode {
-    /// The attributes of the inode as those of the file `node`.
-    pub(crate) fn attr(&self, node: NodeId) -> Attr {
+    /// The attributes of the inode as those of the file `node`, which is shown with the number `ino`.
+    pub(crate) fn attr(&self, node: NodeId, ino: u64) -> Attr {
         Attr {
+            ino,
             uid: self.uid,
             gid: self.gid,
             nlink: self.links,

@@ -36,9 +36,14 @@ impl InodeId {
         self.0 & IN_METABOX != 0
     }
 
+    /// The offset in units of 32 bytes, in the image or the metabox.
+    pub(crate) const fn slot(self) -> u64 {
+        self.0 & !IN_METABOX
+    }
+
     /// The offset in bytes, in the image or the metabox; `None` if no offset is that large.
     pub(crate) fn offset(self) -> Option<u64> {
-        (self.0 & !IN_METABOX).checked_mul(INODE_SLOT)
+        self.slot().checked_mul(INODE_SLOT)
     }
 }
 

@@ -237,6 +237,23 @@ impl Superblock {
         )
     }
 
+    /// The number that the kernel shows for an inode: the one of the format, whose mark for the metabox takes bit 31 and
+    /// moves what is above it.
+    pub(crate) fn shown_number(&self, id: InodeId) -> u64 {
+        const LOW: u64 = (1 << 31) - 1;
+        let slot = id.slot();
+        if id.is_in_metabox() {
+            return (slot & !LOW) << 1 | (1 << 31) | slot & LOW;
+        }
+        let first = self.inodes_at / raw::INODE_SLOT;
+        let nid = slot.wrapping_sub(first) & (u64::MAX / raw::INODE_SLOT);
+        if self.metabox.is_some() {
+            (nid & !LOW) << 1 | nid & LOW
+        } else {
+            nid
+        }
+    }
+
     /// Checks the checksum, if there is one: of the rest of the first block, or, where blocks are so small that
     /// the superblock is not in the first one, of its own.
     fn check_checksum(

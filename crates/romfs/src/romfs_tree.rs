@@ -104,9 +104,11 @@ impl RomfsTree {
         let places = (from.get()..).skip(1).map_while(Cursor::new);
         for (entry, next) in entries.iter_from(position).zip(places) {
             let name = OsStr::from_bytes(entry.name);
+            let node = self.image.number(entry.node.id)?;
             let listed = DirEntry {
                 name,
-                node: self.image.number(entry.node.id)?,
+                node,
+                ino: node.get(),
                 file_type: entry.node.file_type,
             };
             if visit(listed, next, &entry.node).is_break() {

@@ -5,7 +5,10 @@ use std::{
     fs::{self, File, Metadata},
     io,
     ops::Range,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirEntryExt, MetadataExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -23,6 +26,8 @@ const MAX_PRINTED: usize = 2;
 /// All that system calls show of a file, besides its names.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Shown {
+    /// The inode number.
+    pub number: u64,
     /// Type and permissions.
     pub mode: u32,
     /// User and group.
@@ -51,15 +56,19 @@ pub type ShownTree = BTreeMap<PathBuf, Shown>;
 /// Reads the tree at `root`.
 ///
 /// # Errors
-/// A file cannot be read; its path is in the message.
+/// A file cannot be read, or is listed with another inode number; its path is in the message.
 pub fn shown(root: &Path) -> io::Result<ShownTree> {
     let mut paths = vec![PathBuf::new()];
+    let mut listed = HashMap::new();
     let mut at = 0;
     while let Some(path) = paths.get(at).cloned() {
         let full = root.join(&path);
         if named(&full, fs::symlink_metadata(&full))?.is_dir() {
             for entry in named(&full, fs::read_dir(&full))? {
-                paths.push(path.join(named(&full, entry)?.file_name()));
+                let entry = named(&full, entry)?;
+                let path = path.join(entry.file_name());
+                listed.insert(path.clone(), entry.ino());
+                paths.push(path);
             }
         }
         at += 1;
@@ -70,6 +79,14 @@ pub fn shown(root: &Path) -> io::Result<ShownTree> {
         let full = root.join(&path);
         let metadata = named(&full, fs::symlink_metadata(&full))?;
         let file = (metadata.dev(), metadata.ino());
+        if listed
+            .get(&path)
+            .is_some_and(|number| *number != metadata.ino())
+        {
+            return Err(io::Error::other(format!(
+                "{full:?} is listed with another number"
+            )));
+        }
         let first_path = first_paths.entry(file).or_insert_with(|| path.clone());
         let shown = named(&full, file_at(&full, &metadata, first_path))?;
         Ok((path, shown))
@@ -77,11 +94,12 @@ pub fn shown(root: &Path) -> io::Result<ShownTree> {
     paths.into_iter().map(file).collect()
 }
 
-/// `tree` without what copies of directories do not have: the sizes and link counts that file systems give them, and
-/// holes.
+/// `tree` without what copies do not have: its inode numbers and holes, and the sizes and link counts that file systems give
+/// directories.
 pub fn as_copied(mut tree: ShownTree) -> ShownTree {
     for file in tree.values_mut() {
         file.data.clear();
+        file.number = 0;
         if file.is_directory() {
             (file.size, file.links) = (0, 0);
         }
@@ -152,6 +170,7 @@ impl Debug for Shown {
         };
         let xattrs = self.xattrs.iter().map(|(name, value)| (name, brief(value)));
         f.debug_struct("Shown")
+            .field("number", &self.number)
             .field("mode", &format_args!("{:o}", self.mode))
             .field("owner", &self.owner)
             .field("size", &self.size)
@@ -177,6 +196,7 @@ fn file_at(path: &Path, metadata: &Metadata, first_path: &Path) -> io::Result<Sh
         () => Default::default(),
     };
     Ok(Shown {
+        number: metadata.ino(),
         mode: metadata.mode(),
         owner: (metadata.uid(), metadata.gid()),
         size: metadata.size(),

@@ -7,6 +7,8 @@ use crate::{FileType, NodeId, Timestamp};
 pub struct Attr {
     /// The node id.
     pub node: NodeId,
+    /// The inode number that `stat` shows: most often the node id's.
+    pub ino: u64,
     /// Its type.
     pub file_type: FileType,
     /// Its permissions, with set-id and sticky bits.
@@ -32,7 +34,7 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// Attributes with defaults for the rest: owner and group 0, one link, no holes, all times 1970.
+    /// Attributes with defaults for the rest: the node id as inode number, owner and group 0, one link, no holes, all times 1970.
     pub const fn new(
         node: NodeId,
         file_type: FileType,
@@ -41,6 +43,7 @@ impl Attr {
     ) -> Self {
         Self {
             node,
+            ino: node.get(),
             file_type,
             permissions,
             uid: 0,

@@ -9,6 +9,8 @@ pub struct DirEntry<'n> {
     pub name: &'n OsStr,
     /// The node id.
     pub node: NodeId,
+    /// The inode number, as in [`Attr::ino`].
+    pub ino: u64,
     /// Its type.
     pub file_type: FileType,
 }

@@ -69,6 +69,7 @@
 //!             let entry = DirEntry {
 //!                 name: name.as_ref(),
 //!                 node: node_of(number)?,
+//!                 ino: number,
 //!                 file_type: FileType::RegularFile,
 //!             };
 //!             if add(entry, Cursor::new(number).expect("a small number")).is_break() {

@@ -1,6 +1,6 @@
 use std::{fmt, num::NonZeroU64};
 
-/// Identifies a file of a tree, of any type: the inode number that users see, never 0. All hard links
+/// Identifies a file of a tree, of any type: a number that is never 0. All hard links
 /// to a file have the same. Bits 51 to 62 are never set: who serves several trees as one can put the number of the tree there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(NonZeroU64);

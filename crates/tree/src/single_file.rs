@@ -97,6 +97,7 @@ impl Tree for SingleFile {
         let entry = DirEntry {
             name: &self.name,
             node: Self::FILE,
+            ino: Self::FILE.get(),
             file_type: FileType::RegularFile,
         };
         if from == Cursor::START {

@@ -180,9 +180,11 @@ impl Tree for Endless {
     fn list(&self, directory: NodeId, from: Cursor, add: &mut AddEntry<'_>) -> Result<(), Error> {
         assert_eq!(from, Cursor::START);
         let name = "n".repeat(Self::NAME_LEN);
+        let ino = (self.inside)(directory.get());
         let entry = DirEntry {
             name: name.as_ref(),
-            node: node((self.inside)(directory.get())),
+            node: node(ino),
+            ino,
             file_type: FileType::Directory,
         };
         let _ = add(entry, Cursor::new(1).unwrap());

@@ -63,7 +63,7 @@ impl Metadata {
 
     /// The inode number, which files share only if they are names of the same.
     pub fn ino(&self) -> u64 {
-        self.0.node.get()
+        self.0.ino
     }
 
     /// The major and minor number of a device node.

@@ -45,7 +45,7 @@ const fn except(wrong: &'static [Reader], since: Version, options: &'static str)
 }
 
 /// For trees with all kinds of files.
-pub(crate) const OF_EVERYTHING: [Variant; 66] = [
+pub(crate) const OF_EVERYTHING: [Variant; 67] = [
     variant(V1_5, ""),
     variant(V1_5, "-Enoinline_data"),
     variant(V1_5, "-Eforce-inode-compact --all-root -T1700000000"),
@@ -92,6 +92,7 @@ pub(crate) const OF_EVERYTHING: [Variant; 66] = [
     variant(V1_8_6, "-zlz4 -Efragments"),
     variant(V1_8_6, "-zlz4 -Efragments,legacy-compress"),
     variant(V1_8_6, "-zlz4hc -Eall-fragments"),
+    variant(V1_8_6, "-Ededupe"),
     variant(V1_8_6, "-zlz4 -Ededupe"),
     variant(V1_8_6, "-zlz4 -C65536 -Ededupe,fragments"),
     variant(V1_8_6, "-zlz4 -C65536 -Ededupe,legacy-compress"),

@@ -1,6 +1,6 @@
 //! Small images that `mkfs.erofs` 1.9.4 has made of one tree. `images/README.md` says how.
 
-use std::sync::Arc;
+use std::{ffi::OsStr, ops::ControlFlow, sync::Arc};
 
 use verimount_erofs::ErofsTree;
 use verimount_source::Counting;
@@ -8,7 +8,7 @@ use verimount_testkit::{
     pattern,
     seen::{self, Seen, check_lookups, data_ranges, everything, path},
 };
-use verimount_tree::{DeviceNumber, FileType, NodeId, Timestamp, Tree, resolve};
+use verimount_tree::{Cursor, DeviceNumber, DirEntry, FileType, NodeId, Timestamp, Tree, resolve};
 use verimount_verity::Checked;
 
 use crate::open;
@@ -48,6 +48,40 @@ fn the_superblock_tells_name_and_size() {
         assert_eq!(tree.superblock().volume_name(), name.as_bytes());
         assert_eq!(tree.superblock().size(), image.len() as u64);
     }
+}
+
+#[test]
+fn inode_numbers_are_the_kernel_s() {
+    let metabox = COMPRESSED[6];
+    // As Linux 6.18 shows them.
+    let shown = [
+        (INLINE, "large", 165, 40),
+        (CHUNKS, "large", 47, 37),
+        (metabox, "pattern", (1 << 31) + 7, 1 << 31),
+    ];
+    for (image, name, number, root) in shown {
+        let tree = tree(image);
+        assert_eq!(tree.attr(NodeId::ROOT).unwrap().ino, root);
+        let file = tree.lookup(NodeId::ROOT, OsStr::new(name)).unwrap();
+        assert_eq!(
+            (file.ino, tree.attr(file.node).unwrap().ino),
+            (number, number)
+        );
+        let mut listed = None;
+        let look = &mut |entry: DirEntry<'_>, _| {
+            if entry.name == name {
+                listed = Some(entry.ino);
+            }
+            ControlFlow::Continue(())
+        };
+        tree.list(NodeId::ROOT, Cursor::START, look).unwrap();
+        assert_eq!(listed, Some(number));
+    }
+}
+
+#[test]
+fn no_superblock_tells_that_there_are_no_holes() {
+    assert!(tree(INLINE).has_holes());
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(super) fn add_dots(
 pub(super) fn name<'n>(entry: &DirEntry<'n>, next: Cursor) -> Name<'n> {
     Name {
         name: entry.name,
-        ino: entry.node.get(),
+        ino: entry.ino,
         mode: entry.file_type.mode_bits(),
         next: next.get() + DOTS,
     }

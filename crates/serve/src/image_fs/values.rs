@@ -37,7 +37,7 @@ pub(super) fn entry(node: Node, attr: Attr) -> Entry {
 
 pub(super) fn fuse_attr(attr: &tree::Attr) -> Attr {
     Attr {
-        ino: attr.node.get(),
+        ino: attr.ino,
         size: attr.size,
         blocks: attr.blocks,
         atime: time(attr.atime),

@@ -93,6 +93,7 @@ impl MadeUp {
     pub(crate) fn add(&mut self, directory: NodeId, name: &str, mut made: Made) -> NodeId {
         let node = NodeId::new(self.files.len() as u64 + 1).unwrap();
         made.attr.node = node;
+        made.attr.ino = node.get();
         self.files.push(made);
         self.name(directory, name, node);
         node
@@ -210,6 +211,7 @@ impl Tree for MadeUp {
             let entry = DirEntry {
                 name,
                 node,
+                ino: node.get(),
                 file_type: self.entry_type(node),
             };
             add(entry, cursor(position + 1))

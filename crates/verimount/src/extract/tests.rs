@@ -107,6 +107,7 @@ impl Tree for Fake {
             let shown = DirEntry {
                 name: entry.name.as_ref(),
                 node: entry.attr.node,
+                ino: entry.attr.ino,
                 file_type: entry.attr.file_type,
             };
             if add(shown, Cursor::new(at).unwrap()).is_break() {
