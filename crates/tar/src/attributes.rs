@@ -17,7 +17,7 @@ const LABEL: &[u8] = b"security.selinux";
 /// The attributes in the records of a member. An empty ACL or label record counts as absent.
 #[derive(Debug, Default)]
 pub(crate) struct AttributeRecords {
-    /// Those of star and GNU tar: names and values.
+    /// Those of star and GNU tar: names, in which some writers escape bytes, and values.
     plain: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Those of libarchive: names with percent signs, values in Base64.
     encoded: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -54,7 +54,16 @@ impl AttributeRecords {
         kind: &Kind,
         permissions: Permissions,
     ) -> Result<(Permissions, Vec<Xattr>), Defect> {
-        let mut all = self.plain;
+        let mut all = BTreeMap::new();
+        for (name, value) in self.plain {
+            // libarchive writes each attribute in both records, under one name.
+            let plain = if self.encoded.contains_key(&name) {
+                unescape(&name)?
+            } else {
+                unescape_gnu(&name)
+            };
+            all.insert(plain, value);
+        }
         for (name, value) in self.encoded {
             if let Entry::Vacant(entry) = all.entry(unescape(&name)?) {
                 entry.insert(decode(&value)?);
@@ -106,6 +115,21 @@ fn attribute((name, value): (Vec<u8>, Vec<u8>)) -> Result<Xattr, Defect> {
     })
 }
 
+/// A name in which GNU tar has escaped percent and equals signs. Other writers escape nothing.
+fn unescape_gnu(name: &[u8]) -> Vec<u8> {
+    let mut parts = name.split(|byte| *byte == b'%');
+    let mut plain = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let (byte, rest) = match part {
+            [b'3', b'D', rest @ ..] => (b'=', rest),
+            [b'2', b'5', rest @ ..] | rest => (b'%', rest),
+        };
+        plain.push(byte);
+        plain.extend_from_slice(rest);
+    }
+    plain
+}
+
 /// A name in which characters are written as a percent sign and two hexadecimal digits.
 fn unescape(name: &[u8]) -> Result<Vec<u8>, Defect> {
     let mut plain = Vec::new();
@@ -154,6 +178,32 @@ mod tests {
     fn attributes(records: &[(&str, &[u8])]) -> Result<NamesAndValues, Defect> {
         let (_, attributes) = finished(&Kind::Directory, records)?;
         Ok(attributes)
+    }
+
+    /// As GNU tar 1.35, bsdtar 3.6 and Python's tarfile, which escapes nothing, write such names.
+    #[test]
+    fn names_are_unescaped_as_their_writer_escapes_them() {
+        let cases: [(&[&str], &str); 7] = [
+            (&["SCHILY.xattr.user.a%3D%25/"], "user.a=%/"),
+            (&["SCHILY.xattr.user.50%25"], "user.50%"),
+            (&["SCHILY.xattr.user.%253D"], "user.%3D"),
+            (&["SCHILY.xattr.user.50%"], "user.50%"),
+            (&["SCHILY.xattr.user.%3d"], "user.%3d"),
+            (
+                &[
+                    "SCHILY.xattr.user.%C3%A9%20%3D%25",
+                    "LIBARCHIVE.xattr.user.%C3%A9%20%3D%25",
+                ],
+                "user.é =%",
+            ),
+            (&["LIBARCHIVE.xattr.user.a%3D%25/"], "user.a=%/"),
+        ];
+        for (keys, name) in cases {
+            let records: Vec<_> = keys.iter().map(|key| (*key, &b"AAEC"[..])).collect();
+            let found = attributes(&records).unwrap();
+            let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, [name], "{keys:?}");
+        }
     }
 
     #[test]
