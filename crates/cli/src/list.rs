@@ -1,8 +1,6 @@
 use std::{
     io::{self, Write, stdout},
-    path::PathBuf,
-    sync::mpsc::{Receiver, channel},
-    thread,
+    path::Path,
     time::{Duration, Instant},
 };
 
@@ -13,7 +11,7 @@ use verimount::Pin;
 use verimount_host::{
     mounts::{
         AskError, EndingMount, MountEntry, NoAnswer, RegisteredExport, Status, ask_export,
-        ask_mount, ending_mounts, mounts, registered_exports,
+        ask_mount, ending_mounts, in_time, mounts, registered_exports,
     },
     one_line, printable,
 };
@@ -24,7 +22,7 @@ use crate::{
     message::say,
 };
 
-/// How long all of them together may take to answer. A stopped process never answers.
+/// How long all of them together may take to answer, and half of it to be found. A stopped process never answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The maximum number to ask. Others are listed without their status.
@@ -83,7 +81,8 @@ struct Daemon {
 
 impl List {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let listed = ask_all(everything()?).into_iter();
+        let end = Instant::now() + PATIENCE;
+        let listed = ask_all(everything(end)?, end).into_iter();
         let listed = listed.filter_map(|(entry, told)| entry.listed(told));
         let listed: Vec<Listed> = listed
             .chain(ending_mounts().iter().map(Listed::ending))
@@ -123,6 +122,7 @@ impl Listed {
 
 /// What a mount or export tells.
 pub(crate) struct Asked {
+    pub(crate) way: Way,
     /// The mount point or the socket, as [`printable`] shows it.
     pub(crate) target: String,
     /// Its status, or why there is none.
@@ -131,40 +131,57 @@ pub(crate) struct Asked {
 
 /// The answers of all mounts and exports that may be asked.
 pub(crate) fn ask_everything() -> Result<Vec<Asked>> {
-    let all = everything()?.into_iter();
-    let asked = ask_all(all.filter(|entry| entry.is_asked).collect()).into_iter();
+    let end = Instant::now() + PATIENCE;
+    let all = everything(end)?.into_iter();
+    let asked = ask_all(all.filter(|entry| entry.is_asked).collect(), end).into_iter();
     Ok(asked
         .filter_map(|(entry, told)| entry.asked(told))
         .collect())
 }
 
-fn everything() -> Result<Vec<Entry>> {
+/// What can be found before half of the time until `end` is over.
+fn everything(end: Instant) -> Result<Vec<Entry>> {
     let mounts = mounts().context("/proc/self/mountinfo")?;
     let mut all: Vec<Entry> = mounts.into_iter().map(Entry::of_mount).collect();
-    all.extend(registered_exports().into_iter().map(Entry::of_export));
+    let exports = registered_exports(end - PATIENCE / 2).into_iter();
+    all.extend(exports.map(Entry::of_export));
     Ok(all)
 }
 
 /// A mount or export to ask.
 struct Entry {
-    path: PathBuf,
     way: Way,
     /// The source, as far as it is known without asking.
     source: String,
-    /// Whether to ask it: another user's file system may never answer, and such a wait cannot be
-    /// interrupted.
+    /// Whether to ask it: another user's file system may never answer.
     is_asked: bool,
     /// Its process, as far as that is known without asking.
     pid: Option<i32>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Mount,
-    /// Served by a process of this user.
-    Export {
-        user: u32,
-    },
+#[derive(Clone)]
+pub(crate) enum Way {
+    Mount(MountEntry),
+    Export(RegisteredExport),
+}
+
+impl Way {
+    /// The mount point or the socket.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Mount(mount) => &mount.mount_point,
+            Self::Export(export) => &export.socket,
+        }
+    }
+
+    fn ask(self) -> Result<Status, AskError> {
+        match self {
+            Self::Mount(mount) => ask_mount(&mount),
+            Self::Export(RegisteredExport { socket, user }) => {
+                ask_export(&socket, Some(user), PATIENCE).map(|export| export.status)
+            }
+        }
+    }
 }
 
 /// The answer; `None` if it did not arrive in time.
@@ -175,74 +192,62 @@ impl Entry {
         let is_asked = mount.is_believed();
         Self {
             pid: if is_asked { None } else { mount.process() },
-            path: mount.mount_point,
-            way: Way::Mount,
-            source: mount.source,
+            source: mount.source.clone(),
+            way: Way::Mount(mount),
             is_asked,
         }
     }
 
     fn of_export(export: RegisteredExport) -> Self {
         Self {
-            path: export.socket,
-            way: Way::Export { user: export.user },
+            way: Way::Export(export),
             source: String::new(),
             is_asked: true,
             pid: None,
         }
     }
 
-    /// Asks it in a thread of its own; `None` if there can be none.
-    fn ask(&self) -> Option<Receiver<Result<Status, AskError>>> {
-        let (send, receive) = channel();
-        let (path, way) = (self.path.clone(), self.way);
-        let ask = move || {
-            let told = match way {
-                Way::Mount => ask_mount(&path),
-                Way::Export { user } => {
-                    ask_export(&path, Some(user), PATIENCE).map(|export| export.status)
-                }
-            };
-            // Sending fails if the answer came too late.
-            let _ = send.send(told);
-        };
-        thread::Builder::new().spawn(ask).is_ok().then_some(receive)
-    }
-
     /// What it tells; `None` for an export that is gone.
-    fn asked(&self, told: Told) -> Option<Asked> {
+    fn asked(self, told: Told) -> Option<Asked> {
+        let is_export = matches!(self.way, Way::Export(_));
         let answer = match told {
             Some(Ok(status)) => Ok(status),
-            Some(Err(error)) if self.way != Way::Mount && is_gone(&error) => return None,
+            Some(Err(error)) if is_export && is_gone(&error) => return None,
             Some(Err(error)) => Err(error.to_string()),
             None if self.is_asked => Err("no answer".to_owned()),
             None => Err("belongs to another user".to_owned()),
         };
         Some(Asked {
-            target: printable(&self.path).to_string(),
+            target: printable(self.way.path()).to_string(),
+            way: self.way,
             answer,
         })
     }
 
     /// Its line in the list; `None` for an export that is gone.
-    fn listed(&self, told: Told) -> Option<Listed> {
+    fn listed(self, told: Told) -> Option<Listed> {
         let state = match told {
             Some(Err(AskError::Mount(NoAnswer::Dead) | AskError::DeadExport)) => State::Dead,
             _ => State::Live,
         };
-        let Asked { target, answer } = self.asked(told)?;
+        let (source, pid) = (self.source.clone(), self.pid);
+        let Asked {
+            way,
+            target,
+            answer,
+        } = self.asked(told)?;
         let status = answer.as_ref().ok();
         let daemon = status.and_then(|status| status.served.daemon);
-        let pid = daemon.map(|daemon| daemon.pid()).or(self.pid);
-        let source = status.map_or(&self.source, |status| &status.served.source);
+        let pid = daemon.map(|daemon| daemon.pid()).or(pid);
+        let source = status.map_or(source, |status| status.served.source.clone());
         Some(Listed {
             version: VERSION,
             target,
-            way: match self.way {
-                Way::Mount => "mount",
-                Way::Export { .. } => "export",
+            way: match way {
+                Way::Mount(_) => "mount",
+                Way::Export(_) => "export",
             },
-            source: source.clone(),
+            source,
             kind: status.map(|status| status.kind.name()),
             pin: status.and_then(|status| status.served.pin.clone()),
             digest: status.and_then(Status::digest).map(str::to_owned),
@@ -264,21 +269,19 @@ fn is_gone(error: &AskError) -> bool {
     }
 }
 
-/// Asks all at once, each in its own thread. Threads that hang end with this process.
-fn ask_all(entries: Vec<Entry>) -> Vec<(Entry, Told)> {
-    let end = Instant::now() + PATIENCE;
-    let asked = entries.into_iter().enumerate().map(|(number, entry)| {
-        let is_asked = entry.is_asked && number < MAX_ASKED;
-        let answer = is_asked.then(|| entry.ask()).flatten();
-        (entry, answer)
-    });
-    let asked: Vec<_> = asked.collect();
-    let asked = asked.into_iter().map(|(entry, answer)| {
-        let left = end.saturating_duration_since(Instant::now());
-        let told = answer.and_then(|answer| answer.recv_timeout(left).ok());
-        (entry, told)
-    });
-    asked.collect()
+/// Asks all at once.
+fn ask_all(entries: Vec<Entry>, end: Instant) -> Vec<(Entry, Told)> {
+    let asked = entries.iter().filter(|entry| entry.is_asked);
+    let ways: Vec<_> = asked
+        .take(MAX_ASKED)
+        .map(|entry| entry.way.clone())
+        .collect();
+    let mut told = in_time(ways, end, Way::ask).into_iter();
+    let with_answer = |entry: Entry| {
+        let told = if entry.is_asked { told.next() } else { None };
+        (entry, told.flatten())
+    };
+    entries.into_iter().map(with_answer).collect()
 }
 
 /// Prints one line for each, in columns.

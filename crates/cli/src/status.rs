@@ -88,7 +88,7 @@ impl Status {
             return write_json(&mut out, &answers);
         }
         let mut metrics = Metrics::default();
-        for (number, Asked { target, answer }) in all.iter().enumerate() {
+        for (number, Asked { target, answer, .. }) in all.iter().enumerate() {
             if self.prometheus {
                 metrics.add(target, answer.as_ref().ok())?;
                 continue;

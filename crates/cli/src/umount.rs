@@ -6,14 +6,14 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_host::{
-    mounts::{DaemonEnd, Kind, UnmountError, ask_mount, unmount},
+    mounts::{DaemonEnd, Kind, UnmountError, unmount},
     printable,
 };
 
 use crate::{
     Outcome,
     message::say,
-    target::{Target, ask, ending, ending_text},
+    target::{Target, ask, ask_in_time, ending, ending_text},
 };
 
 /// How long a process may take to end after its mount or export has: it writes what a volume still holds back.
@@ -55,7 +55,7 @@ impl Umount {
     /// Unmounts, and returns a handle to wait for the process that then closes a volume.
     fn unmount(&self, directory: &Path) -> Result<Option<DaemonEnd>> {
         // The status is not available after unmounting.
-        let closing = closing(directory);
+        let closing = if self.lazy { None } else { closing(directory)? };
         match unmount(directory, self.lazy) {
             Err(UnmountError::NotMounted) => {
                 if let Some(ending) = ending(directory) {
@@ -73,12 +73,15 @@ impl Umount {
 
 /// A handle to wait for the process that closes a volume after it is unmounted. Other processes
 /// have nothing to close, and may continue to serve the mount in other mount namespaces.
-fn closing(directory: &Path) -> Option<DaemonEnd> {
-    let status = ask_mount(directory).ok()?;
-    match status.kind {
-        Kind::Volume(_) => status.served.daemon?.end(),
+fn closing(directory: &Path) -> Result<Option<DaemonEnd>> {
+    let Ok(status) = ask_in_time(directory)? else {
+        return Ok(None);
+    };
+    let daemon = match status.kind {
+        Kind::Volume(_) => status.served.daemon,
         _ => None,
-    }
+    };
+    Ok(daemon.and_then(|daemon| daemon.end()))
 }
 
 /// Asks an export to end.

@@ -6,7 +6,7 @@ use rustix::{fs::getxattr, io::Errno};
 use thiserror::Error;
 use verimount_sys::mount_status;
 
-use crate::mount_table::our_mount_on;
+use crate::{MountEntry, mount_table::path_of};
 
 /// The extended attribute of a mount's root directory that holds its status.
 pub const STATUS_XATTR: &str = "user.verimount.status";
@@ -34,28 +34,29 @@ pub enum NoAnswer {
     System(#[from] io::Error),
 }
 
-/// The status of the mount on `directory`.
-///
-/// # Errors
-/// [`NoAnswer::NotOurs`] unless the mount table shows a mount of Verimount: on any other file system
-/// anybody could have set the attribute. [`NoAnswer::Foreign`] unless root or this user has mounted it. Any other
-/// [`NoAnswer`].
-pub fn ask_mount(directory: &Path) -> Result<Vec<u8>, NoAnswer> {
-    let mount = our_mount_on(directory)?.ok_or(NoAnswer::NotOurs)?;
-    if !mount.is_believed() {
-        return Err(NoAnswer::Foreign);
-    }
-    let mut status = vec![0; MAX_STATUS];
-    match getxattr(directory, STATUS_XATTR, &mut status[..]) {
-        Ok(len) => {
-            status.truncate(len);
-            Ok(status)
+impl MountEntry {
+    /// The status that it tells.
+    ///
+    /// # Errors
+    /// [`NoAnswer::NotOurs`] unless it is still mounted there: on any other file system anybody could have set the attribute.
+    /// [`NoAnswer::Foreign`] unless root or this user has mounted it. Any other [`NoAnswer`].
+    pub fn ask(&self) -> Result<Vec<u8>, NoAnswer> {
+        if !self.is_believed() {
+            return Err(NoAnswer::Foreign);
         }
-        Err(Errno::NODATA) => Err(NoAnswer::NotOurs),
-        Err(Errno::NOTCONN) => Err(NoAnswer::Dead),
-        // A mount without extended attributes.
-        Err(Errno::OPNOTSUPP) => ask_by_ioctl(directory),
-        Err(error) => Err(io::Error::from(error).into()),
+        let root = self.root()?.ok_or(NoAnswer::NotOurs)?;
+        let mut status = vec![0; MAX_STATUS];
+        match getxattr(path_of(&root), STATUS_XATTR, &mut status[..]) {
+            Ok(len) => {
+                status.truncate(len);
+                Ok(status)
+            }
+            Err(Errno::NODATA) => Err(NoAnswer::NotOurs),
+            Err(Errno::NOTCONN) => Err(NoAnswer::Dead),
+            // A mount without extended attributes.
+            Err(Errno::OPNOTSUPP) => ask_by_ioctl(&path_of(&root)),
+            Err(error) => Err(io::Error::from(error).into()),
+        }
     }
 }
 

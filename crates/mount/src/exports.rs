@@ -10,11 +10,14 @@ use std::{
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, symlink},
     path::{Path, PathBuf},
     process,
+    time::Instant,
 };
 
 use rustix::process::geteuid;
 use verimount_helper::remove_file;
 use verimount_sys::GuardedPath;
+
+use crate::in_time;
 
 /// The name of the registry in a runtime directory.
 const DIRECTORY: &str = "verimount";
@@ -70,18 +73,34 @@ pub struct RegisteredExport {
     pub user: u32,
 }
 
-/// The registered sockets of this user's processes, or for root of any user's. Removes this user's links
-/// of processes that no longer run, unless their socket is still there.
-pub fn registered_exports() -> Vec<RegisteredExport> {
-    let mut exports = Vec::new();
-    if let Some(directory) = own_directory() {
-        let (alive, dead): (Vec<_>, Vec<_>) =
-            links(&directory).partition(|(link, _)| is_alive(link));
-        let user = geteuid().as_raw();
-        let of = |(_, socket)| RegisteredExport { socket, user };
-        exports.extend(alive.into_iter().map(of));
-        for (link, socket) in dead {
-            let left = RegisteredExport { socket, user };
+/// The sockets that this user's processes have registered, or for root any user's, as far as they are found until `end`. Removes
+/// this user's links of processes that no longer run, unless their socket is still there.
+pub fn registered_exports(end: Instant) -> Vec<RegisteredExport> {
+    let found = in_time(registries(), end, Registry::exports);
+    found.into_iter().flatten().flatten().collect()
+}
+
+/// Where a user's processes register, and may have put anything.
+struct Registry {
+    user: u32,
+    directory: PathBuf,
+    is_own: bool,
+}
+
+impl Registry {
+    fn exports(self) -> Vec<RegisteredExport> {
+        let user = self.user;
+        let mut exports = Vec::new();
+        let mut dead = Vec::new();
+        for (link, socket) in links(&self.directory) {
+            let export = RegisteredExport { socket, user };
+            if self.is_own && !is_alive(&link) {
+                dead.push((link, export));
+            } else if self.is_own || export.is_socket_of_its_user() {
+                exports.push(export);
+            }
+        }
+        for (link, left) in dead {
             if left.is_socket_of_its_user() && !exports.contains(&left) {
                 exports.push(left);
             } else {
@@ -89,12 +108,8 @@ pub fn registered_exports() -> Vec<RegisteredExport> {
                 drop(remove_file(&link));
             }
         }
+        exports
     }
-    for (user, directory) in directories_of_users() {
-        let registered = links(&directory).map(|(_, socket)| RegisteredExport { socket, user });
-        exports.extend(registered.filter(RegisteredExport::is_socket_of_its_user));
-    }
-    exports
 }
 
 impl RegisteredExport {
@@ -144,16 +159,25 @@ pub(crate) fn own_directory() -> Option<PathBuf> {
     is_own.then(|| directory.join(DIRECTORY))
 }
 
-/// The registries of other users with their owners, if this process may see them.
-fn directories_of_users() -> Vec<(u32, PathBuf)> {
-    if !geteuid().is_root() {
-        return Vec::new();
-    }
-    let users = fs::read_dir("/run/user").into_iter().flatten().flatten();
-    let users = users.take(MAX_USERS);
-    users
-        .filter_map(|user| Some((user.metadata().ok()?.uid(), user.path().join(DIRECTORY))))
-        .collect()
+/// The registries of this user and, for root, of others. What is in them is not looked at.
+fn registries() -> Vec<Registry> {
+    let own = own_directory().map(|directory| Registry {
+        user: geteuid().as_raw(),
+        directory,
+        is_own: true,
+    });
+    let of_users = geteuid().is_root().then(|| fs::read_dir("/run/user").ok());
+    let names = of_users.flatten().into_iter().flatten().flatten();
+    let others = names.take(MAX_USERS).filter_map(|name| {
+        let user = name.file_name().to_str()?.parse().ok()?;
+        let directory = name.path().join(DIRECTORY);
+        Some(Registry {
+            user,
+            directory,
+            is_own: false,
+        })
+    });
+    own.into_iter().chain(others).collect()
 }
 
 #[cfg(test)]

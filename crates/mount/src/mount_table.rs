@@ -1,18 +1,25 @@
 use std::{
     ffi::OsString,
     fs, io,
-    os::unix::ffi::OsStringExt,
-    path::{Path, PathBuf},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
+    path::{Path, PathBuf, absolute},
 };
 
-use rustix::{fs::statfs, io::Errno, process::geteuid};
+use rustix::{
+    fs::{Mode, OFlags, open, statfs},
+    io::Errno,
+    process::geteuid,
+};
 
-use crate::mount::SUBTYPE;
+use crate::{ending::mount_of, mount::SUBTYPE};
 
 const TABLE: &str = "/proc/self/mountinfo";
 
 /// A line of `/proc/self/mountinfo`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct MountEntry {
     /// The kernel's number of the mount.
     pub(crate) id: u64,
@@ -39,12 +46,25 @@ impl MountEntry {
         statfs(&self.mount_point).is_err_and(|error| error == Errno::NOTCONN)
     }
 
+    /// Its root directory, without asking it for anything; `None` if it is no longer what its mount point leads to.
+    pub(crate) fn root(&self) -> io::Result<Option<OwnedFd>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = open(&self.mount_point, flags, Mode::empty())?;
+        let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd()))?;
+        Ok((mount_of(&info) == Some(self.id)).then_some(root))
+    }
+
     /// Whether what it says of itself is believed: root or this user has mounted it. Any other user's could say
     /// anything, and could let those who ask wait for ever.
     pub fn is_believed(&self) -> bool {
         let believed = [0, geteuid().as_raw()];
         self.user.is_some_and(|user| believed.contains(&user))
     }
+}
+
+/// A path that leads to a file, whatever its own leads to by now.
+pub(crate) fn path_of(file: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 /// The mounts of Verimount that are visible to this process, in the order in which they were mounted.
@@ -61,9 +81,23 @@ pub fn mounts() -> io::Result<Vec<MountEntry>> {
 ///
 /// # Errors
 /// The system's error if the directory cannot be resolved.
-pub(crate) fn our_mount_on(directory: &Path) -> io::Result<Option<MountEntry>> {
-    let absolute = directory.canonicalize()?;
-    Ok(mounted_on(&absolute).filter(MountEntry::is_ours))
+pub fn our_mount_on(directory: &Path) -> io::Result<Option<MountEntry>> {
+    Ok(topmost_on(directory)?.filter(MountEntry::is_ours))
+}
+
+/// The topmost mount on `directory`, if anything is mounted there. It is not asked for anything, as it may not answer.
+///
+/// # Errors
+/// The system's error if the directory cannot be resolved.
+pub(crate) fn topmost_on(directory: &Path) -> io::Result<Option<MountEntry>> {
+    let absolute = absolute(directory)?;
+    if let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name())
+        && let Some(found) = mounted_on(&parent.canonicalize()?.join(name))
+    {
+        return Ok(Some(found));
+    }
+    // It may be a symbolic link.
+    Ok(mounted_on(&directory.canonicalize()?))
 }
 
 /// The topmost mount on `mount_point`: the one mounted last.

@@ -1,7 +1,6 @@
-use std::{fs, io, os::fd::AsRawFd, path::Path};
+use std::{io, path::Path};
 
 use rustix::{
-    fs::{Mode, OFlags, open},
     io::Errno,
     mount::{UnmountFlags, unmount as umount2},
 };
@@ -9,9 +8,8 @@ use thiserror::Error;
 use verimount_names::one_line;
 
 use crate::{
-    ending::mount_of,
     fusermount, helping,
-    mount_table::{MountEntry, mounted_on},
+    mount_table::{MountEntry, mounted_on, path_of, topmost_on},
 };
 
 /// What is said of the mount of another user.
@@ -73,23 +71,15 @@ pub(crate) fn detach(entry: &MountEntry) -> Result<(), UnmountError> {
 /// A look-up of an automount point waits while the mount expires, and then finds the automount point itself, which is to stay.
 /// So the root is looked up first, by which nothing is mounted, and unmounted if it is still that of this mount.
 pub(crate) fn detach_here(entry: &MountEntry) -> Result<(), UnmountError> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let system = |error: Errno| UnmountError::System(error.into());
-    let root = open(&entry.mount_point, flags, Mode::empty()).map_err(system)?;
-    let number = root.as_raw_fd();
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}"));
-    if mount_of(&info.map_err(UnmountError::System)?) != Some(entry.id) {
-        return Err(UnmountError::NotMounted);
-    }
-    // This leads to it, whatever its path leads to by now.
-    let detached = umount2(format!("/proc/self/fd/{number}"), UnmountFlags::DETACH);
+    let root = entry.root().map_err(UnmountError::System)?;
+    let root = root.ok_or(UnmountError::NotMounted)?;
+    let detached = umount2(path_of(&root), UnmountFlags::DETACH);
     detached.or_else(|error| not_unmounted(error, &entry.mount_point, true))
 }
 
 /// What is mounted on a mount point, if it is Verimount's. Its path has no symbolic links.
 fn checked(mount_point: &Path) -> Result<MountEntry, UnmountError> {
-    let absolute = mount_point.canonicalize().map_err(UnmountError::System)?;
-    match mounted_on(&absolute) {
+    match topmost_on(mount_point).map_err(UnmountError::System)? {
         Some(entry) if entry.is_ours() => Ok(entry),
         Some(MountEntry { fs_type, .. }) => Err(UnmountError::NotOurs { fs_type }),
         None => Err(UnmountError::NotMounted),

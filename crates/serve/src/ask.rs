@@ -11,7 +11,7 @@ use std::{
 };
 
 use thiserror::Error;
-use verimount_mount::{DaemonEnd, NoAnswer};
+use verimount_mount::{DaemonEnd, MountEntry, NoAnswer};
 use verimount_nbd::client::{Reply, Until, ask, connect, leave, read_reply};
 use verimount_sys::{Listener, listener};
 
@@ -56,13 +56,12 @@ pub enum AskError {
     NoStatus(#[from] serde_json::Error),
 }
 
-/// The status of the mount on `directory`.
+/// The status of a mount.
 ///
 /// # Errors
 /// [`AskError::Mount`] and [`AskError::NoStatus`].
-pub fn ask_mount(directory: &Path) -> Result<Status, AskError> {
-    let status = verimount_mount::ask_mount(directory)?;
-    Ok(serde_json::from_slice(&status)?)
+pub fn ask_mount(mount: &MountEntry) -> Result<Status, AskError> {
+    Ok(serde_json::from_slice(&mount.ask()?)?)
 }
 
 /// An export's status, and the process that sent it.

@@ -121,8 +121,8 @@ impl Check {
         }
         let source = printable(&absolute(path)?).to_string();
         Ok(match MountedVolume::find(&source)? {
-            Some(mounted) => Some(Online::Mounted(mounted)),
-            None => exported::find(&source).map(Online::Exported),
+            Some(mounted) => Some(Online::Mounted(mounted.into())),
+            None => exported::find(&source)?.map(Online::Exported),
         })
     }
 
@@ -185,7 +185,7 @@ impl Check {
 
 /// A volume that another process has.
 enum Online {
-    Mounted(MountedVolume),
+    Mounted(Box<MountedVolume>),
     /// At this socket.
     Exported(PathBuf),
 }

@@ -2,27 +2,31 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use rustix::process::geteuid;
-use verimount_host::mounts::{
-    AskError, CheckEvent, Kind, ask_export, check_export, registered_exports,
-};
+use verimount_host::mounts::{AskError, CheckEvent, Kind, check_export};
 
 use crate::{
     interrupt::{Interrupted, go_on},
+    list::{Way, ask_everything},
     target::PATIENCE,
 };
 
 /// The socket of the export whose status names this `source`, if this user has registered one.
-pub(super) fn find(source: &str) -> Option<PathBuf> {
+///
+/// # Errors
+/// Those of the mount table.
+pub(super) fn find(source: &str) -> Result<Option<PathBuf>> {
     let own = geteuid().as_raw();
-    let exports = registered_exports().into_iter();
-    let mut own = exports.filter(|export| export.user == own);
-    let found = own.find(|export| {
-        let told = ask_export(&export.socket, Some(export.user), PATIENCE);
-        told.is_ok_and(|told| {
-            told.status.served.source == source && matches!(told.status.kind, Kind::Volume(_))
-        })
-    });
-    found.map(|export| export.socket)
+    let mut told = ask_everything()?.into_iter();
+    Ok(told.find_map(|told| match (told.way, told.answer) {
+        (Way::Export(export), Ok(status))
+            if export.user == own
+                && status.served.source == source
+                && matches!(status.kind, Kind::Volume(_)) =>
+        {
+            Some(export.socket)
+        }
+        _ => None,
+    }))
 }
 
 /// Has the process of the export at a socket check it while clients use it, and passes events to `heard`.

@@ -1,19 +1,17 @@
-use std::{
-    fs::File,
-    ops::Range,
-    os::unix::fs::FileExt,
-    path::{Path, PathBuf},
-};
+use std::{fs::File, ops::Range, os::unix::fs::FileExt};
 
 use anyhow::{Context, Result};
-use rustix::{io::Errno, process::geteuid};
+use rustix::io::Errno;
 use verimount_host::{
-    mounts::{BadSector, CheckEvent, Kind, VolumeStatus, ask_mount, mounts},
+    mounts::{BadSector, CheckEvent, Kind, MountEntry, Status, VolumeStatus, ask_mount},
     printable,
     volume::SECTOR,
 };
 
-use crate::interrupt::{Interrupted, go_on};
+use crate::{
+    interrupt::{Interrupted, go_on},
+    list::{Way, ask_everything},
+};
 
 /// How much is read at a time while all of it can be, in bytes.
 const CHUNK: u64 = 1 << 20;
@@ -21,7 +19,7 @@ const CHUNK: u64 = 1 << 20;
 /// A volume that another process has mounted, to be read through that: only it knows what is not in place yet.
 pub(super) struct MountedVolume {
     source: String,
-    mount_point: PathBuf,
+    mount: MountEntry,
     disk: File,
     status: VolumeStatus,
 }
@@ -32,18 +30,16 @@ impl MountedVolume {
     /// # Errors
     /// What the system says of its disk.
     pub(super) fn find(source: &str) -> Result<Option<Self>> {
-        let (own, root) = (geteuid().as_raw(), 0);
-        for mount in mounts()? {
-            // The file system of another user could keep this one waiting for ever.
-            if !mount.user.is_some_and(|user| [own, root].contains(&user)) {
+        for told in ask_everything()? {
+            let (Way::Mount(mount), Ok(status)) = (told.way, told.answer) else {
                 continue;
-            }
-            if let Some(status) = volume_status(&mount.mount_point, source) {
+            };
+            if let Some(status) = volume_status(status, source) {
                 let path = mount.mount_point.join("disk");
                 let disk = File::open(&path).with_context(|| printable(&path).to_string())?;
                 return Ok(Some(Self {
                     source: source.to_owned(),
-                    mount_point: mount.mount_point,
+                    mount,
                     disk,
                     status,
                 }));
@@ -77,7 +73,8 @@ impl MountedVolume {
 
     /// What its process says of a block that could not be read.
     fn told_of(&self, sector: u64) -> BadSector {
-        let status = volume_status(&self.mount_point, &self.source);
+        let status = ask_mount(&self.mount).ok();
+        let status = status.and_then(|status| volume_status(status, &self.source));
         let mismatches = status.unwrap_or_default().recent_mismatches;
         let mut told = mismatches.into_iter();
         told.find(|told| told.sector == sector)
@@ -89,9 +86,8 @@ impl MountedVolume {
     }
 }
 
-/// The status of a volume with this source that is mounted there.
-fn volume_status(mount_point: &Path, source: &str) -> Option<VolumeStatus> {
-    let status = ask_mount(mount_point).ok()?;
+/// The status of a volume, if it has this source.
+fn volume_status(status: Status, source: &str) -> Option<VolumeStatus> {
     match status.kind {
         Kind::Volume(volume) if status.served.source == source && volume.block_size > 0 => {
             Some(volume)
@@ -136,7 +132,7 @@ impl Reading<'_> {
             Ok(()) => Ok(true),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => Ok(false),
             Err(error) => Err(error).with_context(|| {
-                let mount_point = printable(&self.volume.mount_point);
+                let mount_point = printable(&self.volume.mount.mount_point);
                 format!("reading the disk on {mount_point}")
             }),
         }

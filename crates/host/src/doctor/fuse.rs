@@ -4,10 +4,11 @@ use std::{
     fs::{self, File},
     io,
     os::unix::fs::MetadataExt,
+    time::{Duration, Instant},
 };
 
 use rustix::{process::geteuid, system::uname};
-use verimount_mount::{find_fusermount, mounts};
+use verimount_mount::{MountEntry, find_fusermount, in_time, mounts};
 use verimount_names::printable;
 
 use super::Diagnosis;
@@ -17,6 +18,9 @@ const PASSTHROUGH: (u32, u32) = (6, 9);
 
 /// The first Linux with FUSE over io_uring.
 const URING: (u32, u32) = (6, 14);
+
+/// How long mounts may take to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Where the kernel is told to use it.
 const URING_SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
@@ -160,9 +164,11 @@ fn uring() -> Option<Diagnosis> {
 fn dead_mounts() -> Vec<Diagnosis> {
     const ABOUT: &str = "dead mount";
     let mounts = mounts().unwrap_or_default();
-    let dead = mounts
-        .iter()
-        .filter(|mount| mount.is_believed() && mount.is_dead());
+    let believed = mounts.into_iter().filter(MountEntry::is_believed);
+    let dead = in_time(believed, Instant::now() + PATIENCE, |mount| {
+        mount.is_dead().then_some(mount)
+    });
+    let dead = dead.into_iter().flatten().flatten();
     dead.map(|mount| {
         let directory = printable(&mount.mount_point);
         Diagnosis::limited(

@@ -9,7 +9,7 @@ mod prelude;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use verimount_host::{
-    mounts::{AttachOptions, EndSignals, ask_mount, attach, served, unmount},
+    mounts::{AttachOptions, EndSignals, ask_mount, attach, our_mount_on, served, unmount},
     volume::{
         CommitTimer, Disk, DiskAccess, Mode, NewVolume, OpenOptions, Server, Volume, VolumeExport,
         VolumeFiles, VolumeFs,
@@ -119,7 +119,8 @@ impl Served {
 
     /// Its status, as JSON.
     fn status(&self) -> Value {
-        serde_json::to_value(ask_mount(&self.place).unwrap()).unwrap()
+        serde_json::to_value(ask_mount(&our_mount_on(&self.place).unwrap().unwrap()).unwrap())
+            .unwrap()
     }
 
     /// Ends it as a daemon that is told to end; how its volume was closed.

@@ -21,7 +21,7 @@ mod xattrs;
 use std::num::NonZeroUsize;
 
 use verimount_bridge::{Mirror, MirrorOptions, Passthrough, policy::Policy};
-use verimount_mount::{EndSignals, MountOptions, ask_mount, attach, unmount};
+use verimount_mount::{EndSignals, MountOptions, attach, our_mount_on, unmount};
 use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Served};
 
 use crate::prelude::*;
@@ -215,7 +215,7 @@ fn mount_by(world: &World, policy: &str) -> Mirrored {
 /// The status of a mount.
 #[track_caller]
 fn status(directory: &Path) -> Value {
-    serde_json::from_slice(&ask_mount(directory).unwrap()).unwrap()
+    serde_json::from_slice(&our_mount_on(directory).unwrap().unwrap().ask().unwrap()).unwrap()
 }
 
 /// Does this in all [`WAYS`] at the same time, since it waits.

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use verimount::Location;
 use verimount_host::{
     MountOptions,
-    mounts::{EndSignals, ImageStatus, Status, ask_mount, unmount},
+    mounts::{EndSignals, ImageStatus, Status, ask_mount, our_mount_on, unmount},
 };
 
 use crate::prelude::*;
@@ -63,7 +63,7 @@ impl Mounted {
     }
 
     fn status(&self) -> Status {
-        ask_mount(&self.directory).unwrap()
+        ask_mount(&our_mount_on(&self.directory).unwrap().unwrap()).unwrap()
     }
 
     /// The statistics of an image.
