@@ -120,7 +120,7 @@ impl BackgroundArgs {
         };
         self.enter(sandbox);
         // Closed only after paths such as /dev/fd/63 have been opened.
-        let inherited = background.then(take_inherited).transpose()?;
+        let inherited = take_inherited()?;
         let signals = EndSignals::new(terminal)?;
         let log = Log::start()?;
         let ready = begin(prepared);
@@ -155,16 +155,17 @@ impl BackgroundArgs {
         &self,
         text: &str,
         caller: Caller,
-        inherited: Option<Vec<OwnedFd>>,
+        inherited: Vec<OwnedFd>,
         log: &Log,
     ) -> Result<Option<ReadyService>> {
         match caller {
             // That command is the one that a service manager knows.
             Caller::Command { log_file } => {
-                detach(text, inherited.unwrap_or_default(), log, log_file)?;
+                detach(text, inherited, log, log_file)?;
                 Ok(None)
             }
             Caller::Other { manager } => {
+                drop(inherited);
                 detach_helper()?;
                 self.say_ready(text);
                 Ok(manager.and_then(ServiceManager::announce))
