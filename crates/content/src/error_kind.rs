@@ -136,7 +136,8 @@ impl From<&VerityError> for ErrorKind {
             VerityError::Source(error) => error.into(),
             VerityError::Write(error) => error.into(),
             VerityError::Cancelled => Self::Cancelled,
-            VerityError::NotSealed | VerityError::NoSuperblock => Self::NotSealed,
+            VerityError::NotSealed => Self::NotSealed,
+            VerityError::NoSuperblock => Self::NoHashArea,
             VerityError::Unfinished { .. } | VerityError::Corrupt(_) => Self::Corrupt,
             VerityError::WrongDigest { .. }
             | VerityError::WrongRootHash { .. }

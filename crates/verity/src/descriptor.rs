@@ -63,12 +63,16 @@ impl Descriptor {
         let size = || Corruption::DescriptorSize(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let (raw, _) = RawDescriptor::ref_from_prefix(bytes).map_err(|_| size())?;
         if raw.version != 1 {
-            return Err(Error::Unsupported("another descriptor version"));
+            return Err(Error::Unsupported(
+                format!("version {} of the descriptor", raw.version).into(),
+            ));
         }
-        let algorithm = HashAlgorithm::from_number(raw.hash_algorithm)
-            .ok_or(Error::Unsupported("another hash"))?;
-        let block_size = BlockSize::from_log2(raw.log_blocksize)
-            .map_err(|_| Error::Unsupported("another block size"))?;
+        let algorithm = HashAlgorithm::from_number(raw.hash_algorithm).ok_or_else(|| {
+            Error::Unsupported(format!("hash number {}", raw.hash_algorithm).into())
+        })?;
+        let block_size = BlockSize::from_log2(raw.log_blocksize).map_err(|_| {
+            Error::Unsupported(format!("blocks of 2^{} bytes", raw.log_blocksize).into())
+        })?;
         let split = raw.salt.split_at_checked(raw.salt_size.into());
         let (salt, salt_padding) = split.ok_or(Corruption::SaltSize(raw.salt_size.into()))?;
         let split = raw.root_hash.split_at_checked(algorithm.digest_size());

@@ -1,4 +1,4 @@
-use std::io;
+use std::{borrow::Cow, io};
 
 use thiserror::Error;
 use verimount_source::ReadError;
@@ -47,7 +47,7 @@ pub enum Error {
     Corrupt(#[from] Corruption),
     /// The seal is intact, but uses a feature that Verimount does not support.
     #[error("its seal uses {0}, which is not supported")]
-    Unsupported(&'static str),
+    Unsupported(Cow<'static, str>),
     /// The file does not have the required digest.
     #[error("its digest is {actual}, not {expected}")]
     WrongDigest {

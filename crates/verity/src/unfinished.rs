@@ -107,7 +107,11 @@ impl Unfinished {
         let found = match raw.kind.get() {
             SEALING => Sealing::from_raw(&raw).map(Self::Sealing),
             SIGNING => Signing::from_raw(&raw).map(Self::Signing),
-            _ => return Err(Error::Unsupported("another kind of unfinished change")),
+            _ => {
+                return Err(Error::Unsupported(
+                    "another kind of unfinished change".into(),
+                ));
+            }
         };
         Ok(Some(found.ok_or(Corruption::Mark)?))
     }

@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use verimount_names::one_line;
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
     little_endian::{U16, U32, U64},
@@ -81,19 +82,22 @@ impl Superblock {
             return Err(Error::NoSuperblock);
         }
         if raw.version.get() != 1 {
-            return Err(Error::Unsupported("another superblock version"));
+            return Err(Error::Unsupported(
+                format!("version {} of the superblock", raw.version).into(),
+            ));
         }
         match raw.hash_type.get() {
-            0 => return Err(Error::Unsupported("hash type 0, that of Chrome OS")),
+            0 => return Err(Error::Unsupported("hash type 0, that of Chrome OS".into())),
             1 => {}
-            _ => return Err(Error::Unsupported("another hash type")),
+            other => return Err(Error::Unsupported(format!("hash type {other}").into())),
         }
         let salt_size = raw.salt_size.get();
         let salt = raw.salt.get(..salt_size.into());
+        let algorithm = until_zero(&raw.algorithm);
         let params = Params {
-            algorithm: until_zero(&raw.algorithm)
-                .parse()
-                .map_err(|_| Error::Unsupported("another hash"))?,
+            algorithm: algorithm.parse().map_err(|_| {
+                Error::Unsupported(format!("the hash {}", one_line(algorithm)).into())
+            })?,
             data_block_size: block_size(raw.data_block_size)?,
             hash_block_size: block_size(raw.hash_block_size)?,
             salt: salt
@@ -142,7 +146,8 @@ impl Superblock {
 }
 
 fn block_size(bytes: U32) -> Result<BlockSize, Error> {
-    BlockSize::new(bytes.into()).map_err(|_| Error::Unsupported("another block size"))
+    BlockSize::new(bytes.into())
+        .map_err(|_| Error::Unsupported(format!("blocks of {bytes} bytes").into()))
 }
 
 /// The text before the first zero; none if it is no text.
