@@ -12,8 +12,8 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use verimount::{
-    BuildOptions, Built, Identity, LossText, build, build_archive, build_layer_store,
-    options::OutwardLinks,
+    BuildOptions, Built, Identity, LossText, build, build_archive,
+    build_layer_store, options::OutwardLinks,
 };
 use verimount_host::printable;
 
@@ -99,6 +99,9 @@ impl Build {
                 say_outward(&built.outward_links);
             }
         }
+        if let Some(layout) = built.container_layout {
+            say_layout(layout, &self.trees, &self.image);
+        }
         for path in &built.left_out {
             say(format_args!("note: left out: {}", printable(path)));
         }
@@ -147,6 +150,20 @@ impl Build {
             watcher: watch()?,
         })
     }
+}
+
+/// Says that the image has the files of a container image as they are in a directory, and how it gets the tree of its layers.
+fn say_layout(layout: trees: &[PathBuf], image: &Path) {
+    let [directory] = trees else { return };
+    let (directory, image) = (printable(directory), printable(image));
+    let how = if layout == "oci" {
+        format!("tar -C {directory} -c . | verimount build - {image}")
+    } else {
+        format!("skopeo copy {layout}:{directory} docker-archive:FILE, and build FILE")
+    };
+    say(format_args!(
+        "note: {directory} is a container image, of which the image has the files; for the tree of its layers: {how}"
+    ));
 }
 
 /// Says that links are in the image whose targets are not.

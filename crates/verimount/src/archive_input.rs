@@ -15,7 +15,8 @@ use std::{
 use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, open};
 use verimount_content::Watch;
 use verimount_scan::{
-    ArchiveScan, Compression, Error as ScanError, Options as ScanOptions, SourceTree, scan_layers,
+    ArchiveError, ArchiveScan, Compression, Error as ScanError, Options as ScanOptions, SourceTree,
+    scan_layers,
 };
 use verimount_source::{FileRange, FileSource, folder_of};
 
@@ -23,6 +24,7 @@ use crate::{
     Error,
     build_fault::BuildFault,
     fault::ContentFault,
+    foreign::foreign,
     image_archive::{self, InArchive},
     image_format,
 };
@@ -91,7 +93,6 @@ pub(crate) fn scan_tar(
     };
     drop(scan);
     let count = layers.len();
-    let layers = layers.into_iter().map(|layer| layer.range).collect();
     let (file, layers) = decompressed_layers(file, layers, name, output, watch)?;
     let tree = scan_layers(file, &layers, name, options);
     Ok((
@@ -127,20 +128,33 @@ fn decompressed_layers(
     Ok((copy, plain?))
 }
 
-/// The error for a file that is an image instead: the beginning of most images looks like an empty archive.
+/// The error for a file that is something else: the beginning of most images looks like an empty archive.
 fn what_it_is(error: ScanError, file: &File, name: &Path) -> Error {
     let source = file.try_clone().and_then(FileSource::new).ok();
-    let image = source.and_then(|source| image_format::describe(&source).ok().flatten());
-    match (&error, image) {
-        (ScanError::Archive { .. }, Some(image)) => ContentFault::io(
-            name,
-            io::Error::other(format!(
-                "it is an image of the format {}, not a tar archive: extract it to build another one of what is in it",
-                image.format
-            )),
-        ),
-        _ => BuildFault::scan(name, error),
-    }
+    let image = source
+        .as_ref()
+        .and_then(|source| image_format::describe(source).ok().flatten());
+    let what = match (&error, source, image) {
+        (ScanError::Archive { .. }, _, Some(image)) => {
+            Some(format!("an image of the format {}", image.format))
+        }
+        (
+            ScanError::Archive {
+                source: ArchiveError::NotAnArchive,
+                ..
+            },
+            Some(source),
+            None,
+        ) => foreign(&source).map(str::to_owned),
+        _ => None,
+    };
+    let Some(what) = what else {
+        return BuildFault::scan(name, error);
+    };
+    let text = format!(
+        "it is {what}, not a tar archive: unpack it to build another image of what is in it"
+    );
+    ContentFault::io(name, io::Error::other(text))
 }
 
 /// How what begins at a place in a file is compressed, if it is.

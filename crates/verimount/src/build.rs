@@ -13,6 +13,7 @@ use crate::{
     archive_input::{open_archive, scan_tar, seekable},
     build_fault::BuildFault,
     fault::{ContentFault, Fault},
+    image_archive::layout_of,
     image_format,
     image_plan::ImagePlan,
     model::ContentChecks,
@@ -85,6 +86,9 @@ pub struct Built {
     pub losses: Losses,
     /// The number of layers of the container image that it was built from, if it was one.
     pub layers: Option<usize>,
+    /// How the directory that it was built from holds a container image, whose tree the image does not have then: as `oci` or `dir` of
+    /// skopeo.
+    pub container_layout: Option<&'static str>,
     /// Symbolic links that lead out of the tree.
     pub outward_links: OutwardLinks,
     /// The paths below the directory that were left out because the model signature ignores them, or is there.
@@ -136,7 +140,10 @@ pub fn build(
         let scanned = scan(source, &scan_options, &mut progress);
         scanned.map_err(|error| BuildFault::scan(source, error))
     };
-    build_tree(source, output, options, scan)
+    Ok(Built {
+        container_layout: layout_of(source),
+        ..build_tree(source, output, options, scan)?
+    })
 }
 
 /// Builds an image at `output`, as [`build`] does, from a tar archive that is open for reading: a file, or a pipe or
@@ -201,6 +208,7 @@ pub(crate) fn build_tree(
         digest,
         losses: plan.into_losses(),
         layers: None,
+        container_layout: None,
         outward_links,
         left_out,
     })

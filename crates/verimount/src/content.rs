@@ -98,7 +98,7 @@ impl Content {
     pub fn image(&self) -> Result<Image, Error> {
         match self.tree()? {
             Some(tree) => Ok(Image::new(self.clone(), tree)),
-            None => Err(Fault::NotAnImage.at(&self.opened.location)),
+            None => Err(Fault::not_an_image(&self.opened.source).at(&self.opened.location)),
         }
     }
 

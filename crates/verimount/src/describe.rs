@@ -7,6 +7,7 @@ use verimount_verity::{Checked, SealLayout, Sealed, dm_verity::HashArea};
 use crate::{
     Error, Location, ModelClaim, OpenOptions,
     fault::{ContentFault, Fault},
+    foreign::foreign,
     image_format::{self, ImageDescription},
     model::claim,
 };
@@ -90,7 +91,10 @@ where
     {
         Some(image) => FileKind::Image(image),
         None if seal.is_some() => FileKind::File,
-        None => return Err(Fault::Unrecognised.at(location)),
+        None => {
+            let what = foreign(&Unchecked(&*data));
+            return Err(Fault::Unrecognised(what).at(location));
+        }
     };
     // It only tells what the file says of itself.
     let unverified = Checked::unverified(data);

@@ -1,8 +1,12 @@
 //! What can fail. [`Error`] adds where, and what it means.
 
 use verimount_content::OtherFault;
+use verimount_source::ReadAt;
 
-use crate::{Error, ErrorKind, Location};
+use crate::{
+    Error, ErrorKind, Location,
+    foreign::{foreign, suffix},
+};
 
 pub(crate) use verimount_content::Fault as ContentFault;
 
@@ -28,11 +32,11 @@ pub(crate) enum Fault {
     #[error(" is not empty")]
     NotEmpty,
     /// It is neither sealed nor an image nor a volume.
-    #[error(" has no seal, at its end or beside it, and is neither an image nor a volume")]
-    Unrecognised,
-    /// The content is not an image.
-    #[error(" is not an image")]
-    NotAnImage,
+    #[error(" has no seal, at its end or beside it, and is neither an image nor a volume{}", suffix(*.0))]
+    Unrecognised(Option<&'static str>),
+    /// The content is not an image, but this.
+    #[error(" is not an image{}", suffix(*.0))]
+    NotAnImage(Option<&'static str>),
     /// The image is pinned by a digest or root hash, which says nothing of its device.
     #[error(": nothing says which content of this device is right")]
     UnpinnedDevice,
@@ -54,6 +58,11 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// The fault of content that is no image.
+    pub(crate) fn not_an_image(content: &dyn ReadAt) -> Self {
+        Self::NotAnImage(foreign(content))
+    }
+
     /// The error that this happened to the file at `location`.
     pub(crate) fn at(self, location: impl Into<Location>) -> Error {
         ContentFault::from(self).at(location)
@@ -74,7 +83,7 @@ impl OtherFault for Fault {
             Self::Damaged => ErrorKind::Damaged,
             #[cfg(feature = "remote")]
             Self::NoSidecarName | Self::WrongPlace(_) => ErrorKind::InvalidInput,
-            Self::Unrecognised | Self::NotAnImage | Self::NotText => ErrorKind::WrongFormat,
+            Self::Unrecognised(_) | Self::NotAnImage(_) | Self::NotText => ErrorKind::WrongFormat,
             Self::WouldReplace(_) => ErrorKind::WouldReplace,
             Self::TooLarge { .. } => ErrorKind::TooLarge,
             Self::NotEmpty | Self::NoCache | Self::SignedAppend => ErrorKind::InvalidInput,

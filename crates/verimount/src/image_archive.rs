@@ -5,10 +5,15 @@ use std::{
     fs::File,
     io::{self, Read},
     ops::Range,
+    os::unix::fs::FileExt,
+    path::Path,
     sync::Arc,
 };
 
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use verimount_content::Watch;
 use verimount_names::one_line;
 use verimount_scan::ArchiveScan;
@@ -35,11 +40,26 @@ const BLOBS: &str = "blobs/";
 /// The list of all images in OCI's format.
 const INDEX: &str = "index.json";
 
+/// How the file `version` begins in skopeo's `dir:`.
+const DIR_VERSION: &[u8; 27] = b"Directory Transport Version";
+
 /// How deep lists of images may be nested in OCI's format: one list is of names, and one of platforms.
 const MAX_LISTS: usize = 4;
 
 /// The annotation of what is about an image, but none.
 const REFERENCE_TYPE: &str = "vnd.docker.reference.type";
+
+/// How a directory holds a container image, if it does: as `oci:` or `dir:` of skopeo.
+pub(crate) fn layout_of(directory: &Path) -> Option<&'static str> {
+    let has = |name| directory.join(name).is_file();
+    if has("oci-layout") && has(INDEX) {
+        return Some("oci");
+    }
+    let version = File::open(directory.join("version")).ok()?;
+    let mut beginning = [0; DIR_VERSION.len()];
+    let is_dir = version.read_exact_at(&mut beginning, 0).is_ok() && beginning == *DIR_VERSION;
+    (is_dir && has("manifest.json")).then_some("dir")
+}
 
 /// Why there is no tree in the archive of an image.
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +122,22 @@ struct DockerImage {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OciObject {
-    List { manifests: Vec<Reference> },
-    Image { layers: Vec<Reference> },
+    List {
+        manifests: Vec<Reference>,
+    },
+    Image {
+        layers: Vec<Reference>,
+        #[serde(flatten)]
+        about: About,
+    },
+}
+
+/// What an artifact has that is no image: a type of its own, or an image that it is about.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct About {
+    artifact_type: Option<IgnoredAny>,
+    subject: Option<IgnoredAny>,
 }
 
 /// A reference to a file in OCI's format.
@@ -140,28 +174,42 @@ impl ImageFiles for InArchive<'_> {
     }
 }
 
-/// The layers of the only container image, the lowest first. `None` if there is something else.
+/// The layers of the only container image in an archive, the lowest first. `None` if there is something else. What a layer
+/// hides, it hides wherever else it is below: of one that is there several times the uppermost is enough.
 pub(crate) fn layers(
+    files: &InArchive<'_>,
+    watch: &mut Watch<'_>,
+) -> Result<Option<Vec<Range<u64>>>, ContentFault> {
+    let mut finder = Finder::new(files, watch);
+    let image = match finder.images()?.as_deref() {
+        None => return Ok(None),
+        Some([image]) => finder.open(image)?,
+        Some(several) => return Err(ImageArchiveError::Several(several.len()).into()),
+    };
+    let mut seen = BTreeSet::new();
+    let from_above = image.into_iter().map(|layer| layer.range).rev();
+    let mut layers: Vec<_> = from_above
+        .filter(|range| seen.insert(range.start))
+        .collect();
+    layers.reverse();
+    Ok(Some(layers))
+}
+
+/// The layers of all container images, each file once. `None` if there is something else.
+pub(crate) fn all_layers(
     files: &dyn ImageFiles,
     watch: &mut Watch<'_>,
 ) -> Result<Option<Vec<FilePart>>, ContentFault> {
     let mut finder = Finder::new(files, watch);
-    match finder.images()?.as_deref() {
-        None => Ok(None),
-        Some([image]) => finder.open(image).map(Some),
-        Some(several) => Err(ImageArchiveError::Several(several.len()).into()),
+    let Some(images) = finder.images()? else {
+        return Ok(None);
+    };
+    for image in &images {
+        finder.open(image)?;
     }
-}
-
-/// The layers of each container image, the lowest first. `None` if there is something else.
-pub(crate) fn images(
-    files: &dyn ImageFiles,
-    watch: &mut Watch<'_>,
-) -> Result<Option<Vec<Vec<FilePart>>>, ContentFault> {
-    let mut finder = Finder::new(files, watch);
-    let images = finder.images()?;
-    let opened = images.map(|images| images.iter().map(|image| finder.open(image)).collect());
-    opened.transpose()
+    let by_place = |part: FilePart| ((Arc::as_ptr(&part.file), part.range.start), part);
+    let layers: BTreeMap<_, _> = finder.layers.into_values().map(by_place).collect();
+    Ok(Some(layers.into_values().collect()))
 }
 
 /// The names of the layers of an image.
@@ -254,6 +302,9 @@ impl<'a, 'w> Finder<'a, 'w> {
         let Ok(images) = self.parse::<Vec<DockerImage>>(&name, &part)? else {
             return Ok(None);
         };
+        if images.len() > MAX_IMAGES {
+            return Err(ImageArchiveError::Images.into());
+        }
         let layers = |image: DockerImage| image.layers.into_iter().map(FileName::of_docker);
         let images: Vec<_> = images
             .into_iter()
@@ -264,7 +315,7 @@ impl<'a, 'w> Finder<'a, 'w> {
 
     /// OCI's format.
     fn of_oci(&mut self) -> Result<Vec<LayerNames>, ContentFault> {
-        let mut images = Vec::new();
+        let (mut images, mut artifacts) = (Vec::new(), Vec::new());
         let mut seen = BTreeSet::new();
         let index = FileName {
             path: INDEX.to_owned(),
@@ -278,8 +329,14 @@ impl<'a, 'w> Finder<'a, 'w> {
                 return Err(ImageArchiveError::Invalid { name, reason }.into());
             }
             match self.parse(&name, &self.find(&name.path)?)?? {
-                OciObject::Image { layers } => {
-                    images.push(layers.iter().map(Reference::name).collect());
+                OciObject::Image { layers, about } => {
+                    let is_artifact = about.artifact_type.is_some() || about.subject.is_some();
+                    let objects = if is_artifact {
+                        &mut artifacts
+                    } else {
+                        &mut images
+                    };
+                    objects.push(layers.iter().map(Reference::name).collect());
                 }
                 OciObject::List { manifests } => {
                     let there = self.there(&manifests)?.into_iter();
@@ -291,7 +348,8 @@ impl<'a, 'w> Finder<'a, 'w> {
                 return Err(ImageArchiveError::Images.into());
             }
         }
-        Ok(images)
+        // An image may have a type of its own, too.
+        Ok(if images.is_empty() { artifacts } else { images })
     }
 
     /// What of a list is there. There need not be the images for all platforms that it names, but one.

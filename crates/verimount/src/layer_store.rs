@@ -26,7 +26,7 @@ use crate::{
     build::build_tree,
     build_fault::BuildFault,
     fault::ContentFault,
-    image_archive::{FilePart, ImageArchiveError, ImageFiles, InArchive, images},
+    image_archive::{FilePart, ImageArchiveError, ImageFiles, InArchive, all_layers},
 };
 
 /// Builds an image that is a store of all layers of container images. Each source is an archive, as docker, podman and skopeo
@@ -143,10 +143,10 @@ impl<'o> Store<'o> {
         source: &Path,
         watch: &mut Watch<'_>,
     ) -> Result<(), Error> {
-        let images = images(files, watch)
+        let layers = all_layers(files, watch)
             .and_then(|found| found.ok_or_else(|| ImageArchiveError::Nothing.into()));
-        let images = images.map_err(|error| error.at(source))?;
-        let mut layers = images.iter().flatten();
+        let layers = layers.map_err(|error| error.at(source))?;
+        let mut layers = layers.iter();
         layers.try_for_each(|layer| self.add(layer, source, watch))
     }
 

@@ -173,6 +173,7 @@ mod extract;
 mod far;
 mod fault;
 mod file;
+mod foreign;
 mod image;
 #[cfg(feature = "build")]
 mod image_archive;

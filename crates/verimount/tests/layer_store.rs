@@ -90,14 +90,15 @@ impl Layout {
 }
 
 fn build(sources: &[&Path], image: &Path) -> Result<Built, Error> {
-    verimount::build_layer_store(
-        sources,
-        image,
-        &BuildOptions {
-            replace: true,
-            ..BuildOptions::default()
-        },
-    )
+    verimount::build_layer_store(sources, image, &replacing())
+}
+
+/// The options with which an older image is replaced.
+fn replacing() -> BuildOptions {
+    BuildOptions {
+        replace: true,
+        ..BuildOptions::default()
+    }
 }
 
 /// Two layers: the upper one deletes a file and hides a directory of the lower one, and has a hard link.
@@ -213,10 +214,7 @@ fn blobs_that_do_not_have_their_digests_are_refused() {
     let other = TarArchive::default().file("other").finish();
     let all_built = |layout: &Layout| {
         let (archive, image) = (layout.archive(), layout.path().join("image"));
-        let options = BuildOptions {
-            replace: true,
-            ..BuildOptions::default()
-        };
+        let options = replacing();
         [
             build(&[layout.path()], &image),
             build(&[archive.as_path()], &image),
@@ -262,18 +260,94 @@ fn layers_of_docker_that_are_blobs_have_their_digests() {
             .member(b'0', b"manifest.json", b"", manifest.as_bytes());
         let at = layout.path().join("archive.tar");
         fs::write(&at, archive.finish()).unwrap();
-        verimount::build(
-            &at,
-            &image,
-            &BuildOptions {
-                replace: true,
-                ..BuildOptions::default()
-            },
-        )
+        verimount::build(&at, &image, &replacing())
     };
     built(&layer).unwrap();
     let other = TarArchive::default().file("b").finish();
     assert_eq!(built(&other).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// What is about an image, such as a bill of materials, is none, but an image may have a type of its own.
+#[test]
+fn artifacts_beside_an_image_are_left_alone() {
+    let layout = Layout::new(&[]);
+    let [lower, upper] = layers();
+    let image = layout.image(&[&lower, &upper]);
+    let mut artifacts = [
+        json!({ "artifactType": "application/spdx+json" }),
+        json!({ "subject": image }),
+    ];
+    for artifact in &mut artifacts {
+        artifact["layers"] = json!([layout.blob(b"{}")]);
+        *artifact = layout.blob(artifact.to_string().as_bytes());
+    }
+    let [typed, about] = &artifacts;
+    layout.index(&json!({ "manifests": [image, typed, about] }));
+    let output = layout.path().join("image");
+    let options = replacing();
+    let built = verimount::build(layout.archive(), &output, &options).unwrap();
+    assert_eq!(built.layers, Some(2));
+    layout.index(&json!({ "manifests": [typed, about] }));
+    let refused = verimount::build(layout.archive(), &output, &options).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotOneImage, "{refused}");
+    let manifest = json!({ "artifactType": "own", "layers": [layout.blob(&lower)] }).to_string();
+    layout.index(&json!({ "manifests": [layout.blob(manifest.as_bytes())] }));
+    let built = verimount::build(layout.archive(), &output, &options).unwrap();
+    assert_eq!(built.layers, Some(1));
+}
+
+/// A layer that is named often is read once, and the tree is the one that its layers make in their order.
+#[test]
+fn of_a_layer_that_is_there_several_times_the_uppermost_counts() {
+    let layout = Layout::new(&[]);
+    let [lower, upper] = layers();
+    // Other bytes of the same tree.
+    let copy = gzip(&lower);
+    let output = layout.path().join("image");
+    let built = |layers: &[&[u8]]| {
+        layout.index(&json!({ "manifests": [layout.image(layers)] }));
+        let options = replacing();
+        verimount::build(layout.archive(), &output, &options).unwrap()
+    };
+    let [once, often] =
+        [[&*lower, &upper, &copy], [&*lower, &upper, &lower]].map(|all| built(&all));
+    assert_eq!(often.layers, Some(2));
+    assert_eq!(once.digest, often.digest);
+    assert_ne!(built(&[&lower, &upper]).digest, often.digest);
+}
+
+#[test]
+fn lists_of_images_are_bounded() {
+    let layout = Layout::new(&[]);
+    let at = layout.path().join("archive.tar");
+    let image = json!({ "Config": "config", "Layers": [] });
+    let manifest = json!(vec![image; 1025]).to_string();
+    let archive = TarArchive::default().member(b'0', b"manifest.json", b"", manifest.as_bytes());
+    fs::write(&at, archive.finish()).unwrap();
+    let output = layout.path().join("image");
+    let refused = verimount::build(&at, &output, &BuildOptions::default()).unwrap_err();
+    assert!(refused.to_string().contains("more than 1024"), "{refused}");
+}
+
+#[test]
+fn directories_with_container_images_are_known() {
+    let layout = Layout::new(&[&[]]);
+    let output = tempfile::tempdir().unwrap();
+    let built = |directory: &Path| {
+        let options = replacing();
+        let built = verimount::build(directory, output.path().join("image"), &options);
+        built.unwrap().container_layout
+    };
+    assert_eq!(built(layout.path()), Some("oci"));
+    let of_skopeo = tempfile::tempdir().unwrap();
+    fs::write(of_skopeo.path().join("manifest.json"), "{}").unwrap();
+    assert_eq!(built(of_skopeo.path()), None);
+    fs::write(
+        of_skopeo.path().join("version"),
+        "Directory Transport Version: 1.1\n",
+    )
+    .unwrap();
+    assert_eq!(built(of_skopeo.path()), Some("dir"));
 }
 
 #[test]

@@ -40,7 +40,9 @@ pub(crate) fn verify_model(
     watch: &mut Watch<'_>,
 ) -> Result<VerifiedModel, Error> {
     let at = &content.opened.location;
-    let tree = content.tree()?.ok_or_else(|| Fault::NotAnImage.at(at))?;
+    let tree = content.tree()?;
+    let not_an_image = || Fault::not_an_image(&content.opened.source).at(at);
+    let tree = tree.ok_or_else(not_an_image)?;
     let tree = &*tree;
     let inside = |fault: ContentFault| fault.at(at).inside(Path::new(SIGNATURE_FILE));
     let bundle = kept_signature(tree).map_err(inside)?;
