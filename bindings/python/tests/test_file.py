@@ -153,6 +153,9 @@ def test_numpy_arrays_are_filled(weights: str) -> None:
     array = numpy.zeros((100, 250), dtype="<f4")
     assert file.readinto_at(array, 100) == array.nbytes
     assert array.tobytes() == LARGE[100 : 100 + array.nbytes]
+    times = numpy.zeros(3, dtype="M8[s]")
+    assert file.readinto_at(times, 8) == 24 and times.tobytes() == LARGE[8:32]
+    assert file.readinto(numpy.zeros((0, 3))) == 0
     Path("array.npy").write_bytes(_npy(numpy, array))
     digest = verimount.seal("array.npy")
     with verimount.open("array.npy", digest=digest) as file:
@@ -298,6 +301,10 @@ def test_what_is_accepted(weights: str) -> None:
         verimount.open("weights", digest=weights, unpinned=True)
     with pytest.raises(ValueError, match="digest"):
         verimount.open("weights", digest="sha256:0")
+    with pytest.raises(TypeError, match="a location is a path, a URL, .* not BytesIO"):
+        verimount.open(io.BytesIO(b""), digest=weights)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="digest is a text, not bytes"):
+        verimount.open("weights", digest=b"0")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="digset"):
         verimount.open("weights", digset=weights)  # type: ignore[call-arg]
     with pytest.raises(FileNotFoundError):

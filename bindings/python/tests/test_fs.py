@@ -27,18 +27,20 @@ def fs(digest: str) -> VerimountFileSystem:
 
 
 def test_what_is_there(fs: VerimountFileSystem, tree: Path, digest: str) -> None:
-    names = ["/docs", "/empty", "/large", "/link", "/nowhere"]
+    names = ["docs", "empty", "large", "link", "nowhere"]
     assert fs.ls("", detail=False) == names == fs.ls("verimount://", detail=False)
     assert fs.ls("/docs", detail=False) == ["/docs/README.md"]
-    assert fs.ls("large", detail=False) == ["/large"]
+    assert fs.ls("large", detail=False) == ["large"]
     info = fs.info("large")
-    assert (info["name"], info["size"], info["type"]) == ("/large", len(LARGE), "file")
-    assert info["mtime"] == (tree / "large").stat().st_mtime == fs.modified("large").timestamp()
+    assert (info["name"], info["size"], info["type"]) == ("large", len(LARGE), "file")
+    for path in ["large", "/large", "verimount://large", "verimount:///large"]:
+        assert info["mtime"] == (tree / "large").stat().st_mtime == fs.modified(path).timestamp()
+        assert fs.created(path) == fs.modified(path) and fs.ukey(path) == info["ETag"]
     assert fs.info("docs")["type"] == "directory" and fs.isdir("docs") and not fs.isdir("large")
     assert fs.info("link")["type"] == "file" and fs.info("link")["destination"] == "docs/README.md"
     assert fs.info("nowhere")["type"] == "link"
-    assert fs.find("") == ["/docs/README.md", "/empty", "/large", "/link", "/nowhere"]
-    assert fs.glob("**/*.md") == ["/docs/README.md"]
+    assert fs.find("") == ["docs/README.md", "empty", "large", "link", "nowhere"]
+    assert fs.glob("**/*.md") == ["docs/README.md"] and fs.glob("/**/*.md") == ["/docs/README.md"]
     assert not fs.exists("missing") and fs.size("large") == len(LARGE)
     for missing in [fs.info, fs.ls, fs.cat_file, fs.open, fs.ukey]:
         with pytest.raises(FileNotFoundError):
@@ -51,10 +53,10 @@ def test_links_to_directories_are_not_followed_below(folder: Path) -> None:
     Path("tree/bin/tool").touch()
     Path("tree/bin/X11").symlink_to(".")
     fs = VerimountFileSystem("tree.img", digest=verimount.build("tree", "tree.img").digest)
-    assert fs.find("") == ["/bin/X11", "/bin/tool"]
-    assert fs.glob("**/tool") == ["/bin/tool"]
-    assert [path for path, _, _ in fs.walk("")] == ["", "/bin"]
-    assert fs.isdir("bin/X11") and fs.ls("bin/X11", detail=False) == ["/bin/X11/X11", "/bin/X11/tool"]
+    assert fs.find("") == ["bin/X11", "bin/tool"]
+    assert fs.glob("**/tool") == ["bin/tool"]
+    assert [path for path, _, _ in fs.walk("")] == ["", "bin"]
+    assert fs.isdir("bin/X11") and fs.ls("bin/X11", detail=False) == ["bin/X11/X11", "bin/X11/tool"]
     fs.get("bin", "copied", recursive=True)
     assert sorted(os.listdir("copied")) == ["X11", "tool"]
 
@@ -64,7 +66,7 @@ def test_what_is_in_it(fs: VerimountFileSystem) -> None:
     for start, end in [(5, 10), (None, 10), (-10, None), (-20, -10), (10, 5), (0, 1 << 40)]:
         assert fs.cat_file("large", start=start, end=end) == LARGE[start:end]
     assert fs.cat_ranges(["large", "link"], [5, 0], [9, 3]) == [LARGE[5:9], SMALL[:3]]
-    assert fs.cat(["docs/README.md", "link"]) == {"/docs/README.md": SMALL, "/link": SMALL}
+    assert fs.cat(["docs/README.md", "link"]) == {"docs/README.md": SMALL, "link": SMALL}
     with fs.open("large") as file:
         file.seek(100)
         assert file.read(50) == LARGE[100:150]
@@ -160,9 +162,20 @@ def test_trust_is_said_in_the_options_only(digest: str) -> None:
         VerimountFileSystem("b/app.img", "s3", options, digest=digest)
 
 
+def test_what_is_wrong_is_named(digest: str) -> None:
+    with pytest.raises(ValueError, match="the image is missing"):
+        fsspec.open("verimount://large", verimount={"digest": digest}).open()
+    with pytest.raises(TypeError, match="no option location, but fo, "):
+        fsspec.filesystem("verimount", location="app.img", digest=digest)
+    local = fsspec.filesystem("verimount", fo=Path("app.img").resolve().as_uri(), digest=digest)
+    assert local.cat_file("large") == LARGE
+
+
 def test_other_file_systems_hold_images(digest: str, tree: Path) -> None:
     memory = fsspec.filesystem("memory")
     memory.pipe("/images/app.img", Path("app.img").read_bytes())
+    by_url = fsspec.filesystem("verimount", fo="memory://images/app.img", digest=digest)
+    assert by_url.cat_file("large") == LARGE
     url = "verimount://docs/README.md::memory://images/app.img"
     with fsspec.open(url, verimount={"digest": digest}) as file:
         assert file.read() == SMALL
@@ -289,6 +302,17 @@ def test_pyarrow_reads_it(table: tuple[str, dict[str, object]]) -> None:
     end, options = table
     fs, path = fsspec.url_to_fs(f"verimount://table.parquet{end}", **options)
     assert parquet.read_table(path, filesystem=fs).num_rows == 1000
+
+
+def test_directories_of_parquet_are_read(folder: Path) -> None:
+    pyarrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+    dataset = optional("pyarrow.dataset")
+    Path("tree/hive/part=1").mkdir(parents=True)
+    parquet.write_table(pyarrow.table({"x": [1]}), "tree/hive/part=1/a.parquet")
+    fs = VerimountFileSystem("tree.img", digest=verimount.build("tree", "tree.img").digest)
+    for path in ["hive", "/hive"]:
+        assert parquet.read_table(path, filesystem=fs).num_rows == 1
+        assert dataset.dataset(path, filesystem=fs).count_rows() == 1
 
 
 def test_dask_reads_it(table: tuple[str, dict[str, object]]) -> None:

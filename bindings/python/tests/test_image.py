@@ -6,6 +6,7 @@ import importlib.resources
 import os
 import stat
 import sys
+import typing
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,8 @@ def test_paths_are_traversable(image: verimount.Image) -> None:
     assert readme.parent == docs == image / "docs" and hash(docs) == hash(image / "docs")
     assert [entry.name for entry in docs.iterdir()] == ["README.md"]
     assert (image / "link").is_symlink() and not (image / "missing").exists()
+    # Also where the locale's encoding is another one.
+    assert readme.open().encoding == "utf-8"  # type: ignore[attr-defined]
     with readme.open() as text, readme.open("rb") as raw:
         assert text.read() == "hello\n" and raw.read() == SMALL
     with pytest.raises(ValueError):
@@ -78,6 +81,11 @@ def test_paths_are_traversable(image: verimount.Image) -> None:
     with importlib.resources.as_file(readme) as path:
         assert path.read_bytes() == SMALL
     assert not isinstance(readme, os.PathLike)
+
+
+def test_annotations_are_types() -> None:
+    for function in [verimount.open, verimount.Image.__init__, verimount.verify, verimount.mount]:
+        assert "location" in typing.get_type_hints(function)
 
 
 def test_many_entries_are_listed(folder: Path) -> None:

@@ -6,6 +6,8 @@ import errno
 import mmap
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,18 @@ def test_an_image_is_mounted(digest: str) -> None:
         assert (mounted / "link").read_text() == "hello\n"
         assert os.path.ismount(mounted)
     assert not mounted.exists()
+
+
+def test_a_mount_is_not_left_behind(digest: str) -> None:
+    script = f"""
+import verimount
+block = verimount.mount("app.img", digest={digest!r})
+print(block.__enter__())
+"""
+    ended = subprocess.run(
+        [sys.executable, "-W", "always", "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "ResourceWarning" in ended.stderr and not os.path.exists(ended.stdout.strip())
 
 
 def test_a_file_is_mounted_at_a_directory(weights: str) -> None:

@@ -10,7 +10,6 @@ without, unless that is asked for. Bytes that do not match are never handed out:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 
 from ._errors import (
     AlreadyExists,
@@ -47,10 +46,7 @@ from ._file import File
 from ._image import Image, ImagePath
 from ._make import BadRange, Built, Progress, Report, build, digest, seal, verify
 from ._mount import command, mount
-from ._opening import Location, Opened, Opening, Options, Source
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from ._opening import Location, Opened, Opening, Options, Source, Unpack
 
 __all__ = [
     "AlreadyExists",

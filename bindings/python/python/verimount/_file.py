@@ -134,10 +134,14 @@ class File(io.RawIOBase):
         offset = index(offset)
         if offset < 0:
             raise ValueError("the offset is not negative")
-        view = memoryview(buffer)
+        try:
+            view = memoryview(buffer)
+        except ValueError:
+            # Python has no name for the items, such as times of numpy's.
+            return io.BytesIO(self.read_at(offset, buffer.nbytes)).readinto(buffer)
         if view.readonly:
             raise TypeError("the buffer is not writable")
-        return self._file.read_into(view.cast("B"), offset)
+        return self._file.read_into(view.cast("B"), offset) if view.nbytes else 0
 
     def _check(self) -> None:
         if self.closed:

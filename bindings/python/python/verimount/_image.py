@@ -7,14 +7,11 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from stat import S_ISDIR, S_ISLNK, S_ISREG
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from . import _verimount
 from ._file import File
-from ._opening import Location, Opened, Opening, Options, StrPath
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from ._opening import Location, Opened, Opening, Options, StrPath, Unpack
 
 
 # Mode, inode number, number of names, owner, group, size, times in nanoseconds (of reading, of changing the content and of
@@ -178,12 +175,16 @@ class ImagePath:
         """It, and everything below it."""
         return self.image.walk(self._path)
 
-    def open(self, mode: str = "r", *args: Any, **kwargs: Any) -> IO[Any]:
-        """Opens the file as text, or for ``rb`` as bytes; further arguments are those of :class:`io.TextIOWrapper`."""
+    def open(
+        self, mode: str = "r", encoding: str | None = None, *args: Any, **kwargs: Any
+    ) -> IO[Any]:
+        """Opens the file as text, by default UTF-8, or for ``rb`` as bytes; further arguments are those of :class:`io.TextIOWrapper`."""
         if mode not in ("r", "rt", "rb"):
             raise ValueError(f"the mode is r or rb, not {mode}")
         reader = io.BufferedReader(self.image.open(self._path))
-        return reader if mode == "rb" else io.TextIOWrapper(reader, *args, **kwargs)
+        if mode == "rb":
+            return reader
+        return io.TextIOWrapper(reader, encoding or "utf-8", *args, **kwargs)
 
     def read_bytes(self) -> bytes:
         """The content of the file."""

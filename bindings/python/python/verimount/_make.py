@@ -6,13 +6,10 @@ import os
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Literal, SupportsIndex
+from typing import Any, Callable, Literal, SupportsIndex
 
 from . import _verimount
-from ._opening import Location, Opening, Options, StrPath
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from ._opening import Location, Opening, Options, StrPath, Unpack
 
 Progress = Callable[[str, int, int], Any]
 """Called from time to time with the step, how much of it is done, and how much it is in all (0 if that is not known): in

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EIO, ENOTCONN
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ._errors import Error
-from ._opening import Location, Opened, Opening, Options, StrPath
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from ._opening import Location, Opened, Opening, Options, StrPath, Unpack
 
 
 def command() -> str:
@@ -52,10 +50,8 @@ def mount(
     made = tempfile.mkdtemp(prefix="verimount-") if directory is None else None
     point = os.path.abspath(made or os.fspath(directory or ""))
     process, before = os.getpid(), _device(point)
-    try:
-        _run("mount", "--quiet", *arguments, "--", _text(opening.location), point)
-        yield Path(point)
-    finally:
+
+    def end() -> None:
         # A forked child leaves the block as well, but the mount is its parent's.
         if os.getpid() == process:
             # Also if it was interrupted in between, but not what was mounted there before.
@@ -63,6 +59,19 @@ def mount(
                 _run("umount", "--lazy", "--", point)
             if made is not None:
                 os.rmdir(made)
+
+    def end_late() -> None:
+        if os.getpid() == process:
+            warnings.warn(f"the mount on {point} was not left before the end", ResourceWarning, stacklevel=1)
+        end()
+
+    atexit.register(end_late)
+    try:
+        _run("mount", "--quiet", *arguments, "--", _text(opening.location), point)
+        yield Path(point)
+    finally:
+        atexit.unregister(end_late)
+        end()
 
 
 def _device(point: str) -> int | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from errno import EKEYREJECTED
+from numbers import Real
 from operator import index
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any, Protocol, SupportsIndex, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypedDict, Union
 
 from . import _verimount
 from ._errors import WrongContent
@@ -26,7 +28,15 @@ class Source(Protocol):
     def read_at(self, offset: int, length: int, /) -> bytes: ...
 
 
-StrPath = Union[str, "os.PathLike[str]"]
+if sys.version_info >= (3, 11):
+    from typing import Unpack
+elif TYPE_CHECKING:
+    from typing_extensions import Unpack
+else:
+    # For what evaluates annotations.
+    Unpack = Union
+
+StrPath = Union[str, os.PathLike[str]]
 Location = Union[StrPath, Source]
 
 
@@ -75,6 +85,21 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
+_TEXT = ("a text", str)
+_PATH = ("a path", (str, os.PathLike))
+
+# What arguments are, in words and types.
+_KINDS: dict[str, tuple[str, Any]] = {
+    "digest": _TEXT,
+    "key": _PATH,
+    "root_hash": _TEXT,
+    "cache": _PATH,
+    "timeout": ("a number", Real),
+    "ca": _PATH,
+    "header_file": _PATH,
+}
+
+
 @dataclass(frozen=True)
 class Opening:
     """What the library needs to open something."""
@@ -95,6 +120,14 @@ class Opening:
     header_file: StrPath | None = None
 
     def __post_init__(self) -> None:
+        for place in [self.location, *filter(None, [self.sidecar]), *self.mirrors]:
+            if not isinstance(place, (str, os.PathLike)) and not hasattr(place, "read_at"):
+                wanted = "a path, a URL, or an object with name, size and read_at"
+                raise TypeError(f"a location is {wanted}, not {type(place).__name__}")
+        for name, (wanted, kind) in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"{name} is {wanted}, not {type(value).__name__}")
         if self.hash_offset is not None:
             # In a pickle, a number of numpy's would need numpy in the other process.
             object.__setattr__(self, "hash_offset", index(self.hash_offset))

@@ -22,10 +22,11 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.utils import tokenize
 
+from . import _verimount
 from ._errors import InvalidInput
 from ._file import File
 from ._image import Image, ImagePath
-from ._opening import Location
+from ._opening import Location, Options
 
 # What this package fetches itself, by the names of fsspec's protocols: what stands before the rest of a location.
 _OWN = {
@@ -65,7 +66,6 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """
 
     protocol = "verimount"
-    root_marker = "/"
     cachable = True
 
     def __init__(
@@ -76,6 +76,9 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         self._of_fsspec = {name: options.pop(name) for name in _OF_FSSPEC & options.keys()}
+        if unknown := options.keys() - Options.__annotations__.keys():
+            known = ", ".join(["fo", *Options.__annotations__])
+            raise TypeError(f"verimount has no option {', '.join(sorted(unknown))}, but {known}")
         super().__init__(**self._of_fsspec)
         location = _location(fo, target_protocol, target_options or {})
         self.image = Image(location, **options)
@@ -84,8 +87,9 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        inside = str(path).removeprefix("verimount://").strip("/")
-        return f"/{inside}" if inside else ""
+        inside = str(path).removeprefix("verimount://")
+        # Names below it begin with a slash if it does: who compares them expects that.
+        return inside[: inside.startswith("/")] + "/".join(filter(None, inside.split("/")))
 
     def __reduce__(self) -> tuple[Any, ...]:
         opening = self.image._opened.opening
@@ -106,12 +110,14 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         info = self.info(path)
         found = [info]
         if info["type"] == "directory":
-            found = [self._entry(entry, status) for entry, status in self.image._scan(path)]
+            above = f"{path.rstrip('/')}/" if path else ""
+            scanned = self.image._scan(path)
+            found = [self._entry(above + entry.name, entry, status) for entry, status in scanned]
             found.sort(key=lambda info: str(info["name"]))
         return found if detail else [entry["name"] for entry in found]
 
-    def _entry(self, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
-        info = self._info(path, status)
+    def _entry(self, name: str, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
+        info = self._info(name, path, status)
         # What goes through the entries of directories does not follow links to them, which may lead to itself.
         if info["islink"] and info["type"] == "directory":
             info["type"] = "link"
@@ -119,8 +125,9 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """Name, size, type and attributes of a file or directory."""
-        found = self.image / self._strip_protocol(path)
-        return self._info(found, found.stat(follow_symlinks=False))
+        name = self._strip_protocol(path)
+        found = self.image / name
+        return self._info(name, found, found.stat(follow_symlinks=False))
 
     def walk(
         self,
@@ -154,7 +161,7 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
         except _ABSENT:
             return None
 
-    def _info(self, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
+    def _info(self, name: str, path: ImagePath, status: os.stat_result) -> dict[str, Any]:
         is_link = stat.S_ISLNK(status.st_mode)
         if is_link:
             try:
@@ -162,7 +169,6 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
             except (FileNotFoundError, InvalidInput):
                 # A link to nothing or to itself, as the local file system of fsspec shows it.
                 pass
-        name = self._strip_protocol(str(path))
         info = {
             "name": name,
             "size": status.st_size,
@@ -176,7 +182,7 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
             "ino": status.st_ino,
             "nlink": status.st_nlink,
             # What caches above know the content by: without it, some take the time, which reproducible images have in common.
-            "ETag": f"{self.image._opened.identities}:{name}",
+            "ETag": f"{self.image._opened.identities}:{path}",
         }
         if is_link:
             info["destination"] = path.readlink()
@@ -197,11 +203,11 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def created(self, path: str) -> datetime:
         """When content or attributes of a file were changed last."""
-        return datetime.fromtimestamp(self.image.stat(path).st_ctime, timezone.utc)
+        return datetime.fromtimestamp(self.info(path)["created"], timezone.utc)
 
     def modified(self, path: str) -> datetime:
         """When the content of a file was changed last."""
-        return datetime.fromtimestamp(self.image.stat(path).st_mtime, timezone.utc)
+        return datetime.fromtimestamp(self.info(path)["mtime"], timezone.utc)
 
     def checksum(self, path: str) -> int:
         """A number that stands for the content: as that of :meth:`ukey`."""
@@ -237,8 +243,15 @@ def _read_only() -> NoReturn:
 
 
 def _location(fo: Location, protocol: str | None, options: dict[str, Any]) -> Location:
-    if not isinstance(fo, str) or protocol is None:
+    if fo == "":
+        raise ValueError("the image is missing: verimount://PATH::LOCATION, or fo=LOCATION")
+    if not isinstance(fo, str):
         return fo
+    if protocol is None:
+        before, separator, path = fo.partition("://")
+        if not separator or _verimount.is_remote(fo):
+            return fo
+        protocol, fo = before, path
     if protocol in _OWN:
         if options:
             # Left out, they could be those without which it is read from elsewhere, or as somebody else.
