@@ -5,7 +5,7 @@ use std::{
     fmt,
     fs::File,
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
     str::FromStr,
     time::Duration,
 };
@@ -139,9 +139,11 @@ impl Opening {
         }
         if let Some(path) = &self.ca {
             options.authorities = Some(parsed("ca", &read_text(path, MAX_SIZE)?)?);
+            options.read_authorities_again(reading(path, MAX_SIZE));
         }
         if let Some(path) = &self.header_file {
             options.headers = parsed("header_file", &read_text(path, MAX_SIZE)?)?;
+            options.read_headers_again(reading(path, MAX_SIZE));
         }
         Ok(options)
     }
@@ -176,6 +178,12 @@ fn read_text(path: &Path, max_size: u64) -> PyResult<String> {
         Ok(_) => Ok(text),
         Err(error) => Err(unreadable(path, &error)),
     }
+}
+
+/// Reads the text of a file whenever that is called.
+fn reading(path: &Path, max_size: u64) -> impl Fn() -> io::Result<String> + Send + Sync + use<> {
+    let path = absolute(path).unwrap_or_else(|_| path.to_owned());
+    move || io::read_to_string(File::open(&path)?.take(max_size))
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> PyErr {

@@ -1,5 +1,4 @@
 use std::{
-    fs::File,
     io::{self, Write, stdout},
     os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf, absolute},
@@ -17,7 +16,7 @@ use verimount_host::{
     },
     mounts::{AttachOptions, Reload, attach, served},
     printable,
-    sandbox::{Answer, Kind, Sandbox, Task, ask_for_file},
+    sandbox::{Kind, Sandbox, open_again},
 };
 
 use crate::{
@@ -27,9 +26,6 @@ use crate::{
     mount_args::MountArgs,
     options::one_of,
 };
-
-/// The name of the task of opening the policy.
-const POLICY: &str = "policy";
 
 /// Mirror a directory through a policy that decides each open
 ///
@@ -95,11 +91,8 @@ impl Bridge {
         let policy = self.policy()?;
         sandbox.mirror(&self.source);
         if let Some(path) = &self.policy {
-            let path = absolute(path)?;
             // Editors put a new file in its place.
-            sandbox.task(Task::new(POLICY, move |_| {
-                Ok(Answer::of_file(File::open(&path)?.into()))
-            }));
+            sandbox.open_again(path)?;
         }
         sandbox.mount(directory, self.mount_options(&mirror));
         Ok((mirror, policy))
@@ -242,16 +235,9 @@ fn reload(fs: Arc<BridgeFs>, path: PathBuf) -> Reload {
 }
 
 fn read_policy(path: &Path) -> Result<Policy> {
-    let text = open_policy(path).and_then(io::read_to_string);
+    let text = open_again(path).and_then(io::read_to_string);
     let text = text.with_context(|| printable(path).to_string())?;
     Ok(Policy::parse(&text, path)?)
-}
-
-fn open_policy(path: &Path) -> io::Result<File> {
-    match ask_for_file(POLICY, &[]) {
-        Some(file) => Ok(file?.into()),
-        None => File::open(path),
-    }
 }
 
 /// A limit of descriptors below this is one that nobody can have meant for a mount that others use: what systems

@@ -12,8 +12,8 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use verimount::{
-    BuildOptions, Built, Identity, LossText, build, build_archive,
-    build_layer_store, options::OutwardLinks,
+    BuildOptions, Built, Identity, LossText, build, build_archive, build_layer_store,
+    options::OutwardLinks,
 };
 use verimount_host::printable;
 
@@ -153,7 +153,7 @@ impl Build {
 }
 
 /// Says that the image has the files of a container image as they are in a directory, and how it gets the tree of its layers.
-fn say_layout(layout: trees: &[PathBuf], image: &Path) {
+fn say_layout(layout: &str, trees: &[PathBuf], image: &Path) {
     let [directory] = trees else { return };
     let (directory, image) = (printable(directory), printable(image));
     let how = if layout == "oci" {

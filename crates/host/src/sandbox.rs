@@ -3,7 +3,13 @@
 //! What it does need is put together before, by what the process is asked to do. For what a sandboxed process cannot do, a
 //! helper process is started that can do nothing else.
 
-use std::{io, path::Path};
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf, absolute},
+};
 
 use rustix::fs::{Mode, OFlags};
 use verimount::Location;
@@ -28,6 +34,8 @@ pub struct Sandbox {
     kind: Kind,
     rights: Rights,
     tasks: Vec<Task>,
+    /// What is opened again while it serves.
+    replaceable: Vec<PathBuf>,
     /// Whether it reaches servers.
     is_remote: bool,
     /// The registries among them.
@@ -41,6 +49,7 @@ impl Sandbox {
             kind,
             rights: Rights::new(kind),
             tasks: Vec::new(),
+            replaceable: Vec::new(),
             is_remote: false,
             registries: Vec::new(),
         }
@@ -121,6 +130,16 @@ impl Sandbox {
         self.write(Awake::PATH);
     }
 
+    /// Keeps that [`open_again`] opens a file, also another one that was put in its place. Landlock would keep the one that is
+    /// there now, or all that is beside it.
+    ///
+    /// # Errors
+    /// Those of the working directory.
+    pub fn open_again(&mut self, path: &Path) -> io::Result<()> {
+        self.replaceable.push(absolute(path)?);
+        Ok(())
+    }
+
     /// Keeps that the helper does this.
     pub fn task(&mut self, task: Task) {
         self.tasks.push(task);
@@ -135,6 +154,7 @@ impl Sandbox {
         let Self {
             mut rights,
             mut tasks,
+            replaceable,
             is_remote,
             registries,
             ..
@@ -146,7 +166,32 @@ impl Sandbox {
             }
             tasks.extend(helper_tasks(registries));
         }
+        tasks.push(opening(replaceable));
         verimount_helper::start(tasks)?;
         Ok(rights.enter())
+    }
+}
+
+/// The name of the task of opening a file that may have been replaced.
+const OPEN: &str = "open";
+
+fn opening(files: Vec<PathBuf>) -> Task {
+    Task::new(OPEN, move |given| {
+        let asked = Path::new(OsStr::from_bytes(given));
+        let file = files.iter().find(|file| *file == asked);
+        let file = File::open(file.ok_or(io::ErrorKind::PermissionDenied)?)?;
+        Ok(Answer::of_file(file.into()))
+    })
+}
+
+/// Opens a file that may have been replaced, for reading: by the helper, if this process has one.
+///
+/// # Errors
+/// Those of the system; `PermissionDenied` for what the [sandbox](Sandbox::open_again) does not keep.
+pub fn open_again(path: &Path) -> io::Result<File> {
+    let path = absolute(path)?;
+    match ask_for_file(OPEN, path.as_os_str().as_bytes()) {
+        Some(file) => Ok(file?.into()),
+        None => File::open(path),
     }
 }

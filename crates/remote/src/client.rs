@@ -237,27 +237,46 @@ impl Client {
         Err(Error::Redirects.into())
     }
 
+    /// Asks at one place; with what has replaced headers or authorities, if they are refused.
     fn ask(&self, at: &RemoteUrl, span: &Span) -> Result<Response<ureq::Body>, Failure> {
-        let range = span.header();
         let own = self.target.own_url();
         let own = own.filter(|own| at.is_same_server(own));
         let headers = own.and_then(|own| self.session.headers_for(own));
-        let send = |authorization: Option<&HeaderValue>| {
-            self.session.counters().requests.fetch_add(1, Relaxed);
-            let mut request = match &range {
-                Some(range) => Request::get(at.uri()).header(RANGE, range),
-                None => Request::head(at.uri()),
-            };
-            for (name, value) in headers.into_iter().flat_map(Headers::iter) {
-                request = request.header(name, value);
-            }
+        let send = |headers: Option<&Headers>| {
             let http = self.session.http();
-            http.send(request, authorization, (), Within::Usual)
+            http.trusting_anew(|| match &self.target {
+                Target::Blob(_, access) if own.is_some() => {
+                    access.send(|authorization| self.send(at, span, headers, authorization))
+                }
+                _ => self.send(at, span, headers, None),
+            })
         };
-        match &self.target {
-            Target::Blob(_, access) if own.is_some() => access.send(send),
-            _ => send(None),
+        let answer = send(headers.as_deref())?;
+        let is_refused = matches!(answer.status().as_u16(), 401 | 403);
+        let refused = headers.filter(|_| is_refused);
+        match refused.and_then(|refused| self.session.headers_instead_of(&refused)) {
+            Some(headers) => send(Some(&headers)),
+            None => Ok(answer),
         }
+    }
+
+    fn send(
+        &self,
+        at: &RemoteUrl,
+        span: &Span,
+        headers: Option<&Headers>,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Response<ureq::Body>, Failure> {
+        self.session.counters().requests.fetch_add(1, Relaxed);
+        let mut request = match span.header() {
+            Some(range) => Request::get(at.uri()).header(RANGE, range),
+            None => Request::head(at.uri()),
+        };
+        for (name, value) in headers.into_iter().flat_map(Headers::iter) {
+            request = request.header(name, value);
+        }
+        let http = self.session.http();
+        http.send(request, authorization, (), Within::Usual)
     }
 }
 

@@ -11,6 +11,7 @@ use ureq::{
     typestate::{WithBody, WithoutBody},
     unversioned::transport::DefaultConnector,
 };
+use verimount_sync::Mutex;
 
 use crate::{
     Error,
@@ -19,6 +20,7 @@ use crate::{
     insecure,
     limits::{CONNECT, Limits, MAX_HEAD},
     proxies::Proxies,
+    renewed::{Again, Renewed},
     resolver::SystemResolver,
     roots::roots,
     session::Authorities,
@@ -28,8 +30,22 @@ use crate::{
 /// and each host may have another proxy.
 #[derive(Clone)]
 pub(crate) struct Http {
-    agent: Agent,
+    agent: Arc<Renewed<Trusting>>,
     proxies: Arc<Proxies>,
+    /// Each agent that was ever in use, as requests of older ones may be under way.
+    all: Arc<Mutex<Vec<Agent>>>,
+}
+
+/// A client, and whose certificates it accepts.
+struct Trusting {
+    authorities: Option<Authorities>,
+    agent: Agent,
+}
+
+impl PartialEq for Trusting {
+    fn eq(&self, other: &Self) -> bool {
+        self.authorities == other.authorities
+    }
 }
 
 /// What of a request is limited in time besides what is for all of them.
@@ -44,10 +60,47 @@ pub(crate) enum Within {
 }
 
 impl Http {
-    pub(crate) fn new(authorities: Option<Authorities>, limits: &Limits, proxies: Proxies) -> Self {
+    pub(crate) fn new(
+        authorities: Option<Authorities>,
+        again: Again,
+        limits: Limits,
+        proxies: Proxies,
+    ) -> Self {
+        let all = Arc::default();
+        let trusting = {
+            let all: Arc<Mutex<Vec<Agent>>> = Arc::clone(&all);
+            move |authorities: Option<Authorities>| {
+                let agent = agent(authorities.clone(), &limits);
+                all.lock().push(agent.clone());
+                Trusting { authorities, agent }
+            }
+        };
+        let first = trusting(authorities);
+        let again = move || Some(trusting(Some(again.parsed()?)));
         Self {
-            agent: agent(authorities, limits),
+            agent: Renewed::new(first, again).into(),
             proxies: proxies.into(),
+            all,
+        }
+    }
+
+    fn agent(&self) -> Agent {
+        self.agent.now().agent.clone()
+    }
+
+    /// Sends what `send` sends by this client, and once more if the certificate of a server was not accepted and there are
+    /// other authorities by now.
+    pub(crate) fn trusting_anew<T>(
+        &self,
+        send: impl Fn() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let used = self.agent.now();
+        match send() {
+            Err(failure) if matches!(failure.error, Error::Tls(_)) => {
+                self.agent.instead_of(&used).ok_or(failure)?;
+                send()
+            }
+            sent => sent,
         }
     }
 
@@ -60,7 +113,7 @@ impl Http {
         url: &Uri,
         within: Duration,
     ) -> Result<RequestBuilder<WithoutBody>, Error> {
-        let config = self.agent.get(url).config();
+        let config = self.agent().get(url).config();
         let config = config.proxy(self.proxies.of_url(url)?);
         Ok(config.timeout_global(Some(within)).build())
     }
@@ -74,7 +127,7 @@ impl Http {
         url: &Uri,
         within: Duration,
     ) -> Result<RequestBuilder<WithBody>, Error> {
-        let config = self.agent.post(url).config();
+        let config = self.agent().post(url).config();
         let config = config.proxy(self.proxies.of_url(url)?);
         Ok(config.timeout_global(Some(within)).build())
     }
@@ -109,13 +162,14 @@ impl Http {
         within: Within,
     ) -> Result<Response<Body>, Error> {
         let proxy = self.proxies.of_url(request.uri())?;
-        let config = self.agent.configure_request(request).proxy(proxy);
+        let agent = self.agent();
+        let config = agent.configure_request(request).proxy(proxy);
         let config = match within {
             Within::Usual => config,
             Within::Answer(time) => config.timeout_recv_response(Some(time)),
             Within::Body(time) => config.timeout_recv_body(Some(time)),
         };
-        self.agent.run(config.build()).map_err(of_client)
+        agent.run(config.build()).map_err(of_client)
     }
 
     /// Sends a request without any proxy.
@@ -128,14 +182,17 @@ impl Http {
         request: Request<impl AsSendBody>,
         within: Duration,
     ) -> Result<Response<Body>, Error> {
-        let config = self.agent.configure_request(request);
+        let agent = self.agent();
+        let config = agent.configure_request(request);
         let config = config.timeout_global(Some(within));
-        self.agent.run(config.build()).map_err(of_client)
+        agent.run(config.build()).map_err(of_client)
     }
 
     /// Ends all requests, and refuses later ones.
     pub(crate) fn shutdown(&self) {
-        self.agent.clone().shutdown();
+        for agent in self.all.lock().iter() {
+            agent.clone().shutdown();
+        }
     }
 
     /// Replaces the proxies.

@@ -48,6 +48,7 @@ mod proxies;
 mod queue;
 pub mod registry;
 mod remote_file;
+mod renewed;
 mod resolver;
 mod retry_budget;
 mod roots;

@@ -1,5 +1,5 @@
 use std::{
-    fmt,
+    fmt, io,
     ops::ControlFlow,
     str::FromStr,
     sync::{Arc, Weak},
@@ -22,6 +22,7 @@ use crate::{
     http::Http,
     limits::Limits,
     proxies::Proxies,
+    renewed::{Again, Renewed},
     retry_budget::RetryBudget,
 };
 
@@ -37,6 +38,26 @@ pub struct RemoteOptions {
     /// What is sent with each request to the server of a URL that is opened. If several servers are,
     /// [`Session::send_headers_to`] says which one it is for.
     pub headers: Headers,
+    pub(crate) headers_again: Again,
+    pub(crate) authorities_again: Again,
+}
+
+impl RemoteOptions {
+    /// Reads the text of [`Self::headers`] again when a server refuses them (401, 403), as tokens expire.
+    pub fn read_headers_again(
+        &mut self,
+        read: impl Fn() -> io::Result<String> + Send + Sync + 'static,
+    ) {
+        self.headers_again = Again::new(read);
+    }
+
+    /// Reads the text of [`Self::authorities`] again when a server's certificate is not accepted.
+    pub fn read_authorities_again(
+        &mut self,
+        read: impl Fn() -> io::Result<String> + Send + Sync + 'static,
+    ) {
+        self.authorities_again = Again::new(read);
+    }
 }
 
 impl Default for RemoteOptions {
@@ -45,6 +66,8 @@ impl Default for RemoteOptions {
             timeout: Limits::default().read,
             authorities: None,
             headers: Headers::default(),
+            headers_again: Again::default(),
+            authorities_again: Again::default(),
         }
     }
 }
@@ -76,6 +99,13 @@ impl FromStr for Authorities {
     }
 }
 
+impl PartialEq for Authorities {
+    fn eq(&self, other: &Self) -> bool {
+        let [own, others] = [self, other].map(|it| it.0.iter().map(Certificate::der));
+        own.eq(others)
+    }
+}
+
 impl fmt::Debug for Authorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Authorities({} certificates)", self.0.len())
@@ -104,7 +134,7 @@ enum Told {
 
 struct Shared {
     http: Http,
-    headers: Headers,
+    headers: Renewed<Headers>,
     limits: Limits,
     closing: Closing,
     budget: RetryBudget,
@@ -122,9 +152,17 @@ impl Session {
     }
 
     pub(crate) fn with_limits(options: RemoteOptions, limits: Limits) -> Self {
+        let RemoteOptions {
+            authorities,
+            authorities_again,
+            headers,
+            headers_again,
+            ..
+        } = options;
+        let proxies = Proxies::of_environment();
         let shared = Shared {
-            http: Http::new(options.authorities, &limits, Proxies::of_environment()),
-            headers: options.headers,
+            http: Http::new(authorities, authorities_again, limits, proxies),
+            headers: Renewed::new(headers, move || headers_again.parsed()),
             limits,
             closing: Closing::default(),
             budget: RetryBudget::default(),
@@ -277,13 +315,18 @@ impl Session {
     }
 
     /// What is sent to the server of a URL; `None` if that is nothing.
-    pub(crate) fn headers_for(&self, url: &RemoteUrl) -> Option<&Headers> {
+    pub(crate) fn headers_for(&self, url: &RemoteUrl) -> Option<Arc<Headers>> {
         let is_told = match &self.told {
             Told::Each => true,
             Told::Only(only) => only.as_ref().is_some_and(|only| only.is_same_server(url)),
         };
-        let headers = &self.shared.headers;
+        let headers = self.shared.headers.now();
         (is_told && !headers.is_empty()).then_some(headers)
+    }
+
+    /// What is sent instead of headers that were refused, if there are others by now.
+    pub(crate) fn headers_instead_of(&self, refused: &Arc<Headers>) -> Option<Arc<Headers>> {
+        self.shared.headers.instead_of(refused)
     }
 
     pub(crate) fn limits(&self) -> &Limits {

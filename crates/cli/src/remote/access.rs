@@ -2,10 +2,9 @@
 
 use std::{
     error::Error,
-    fs::File,
     io::{self, Read},
     ops::RangeInclusive,
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
     str::FromStr,
     sync::Once,
     time::Duration,
@@ -14,7 +13,11 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
 use verimount::{Cache, CacheError, OpenOptions, RemoteOptions, set_fetch_memory};
-use verimount_host::{doctor::has_system_certificates, printable, sandbox::Sandbox};
+use verimount_host::{
+    doctor::has_system_certificates,
+    printable,
+    sandbox::{Sandbox, open_again},
+};
 
 use super::cache_directory::usual_directory;
 use crate::{
@@ -87,11 +90,9 @@ impl AccessArgs {
         if !is_remote {
             return Ok(());
         }
-        let files = [&self.session.ca, &self.session.header_file];
-        files
-            .into_iter()
-            .flatten()
-            .for_each(|file| sandbox.read(file));
+        for file in [&self.session.ca, &self.session.header_file] {
+            file.iter().try_for_each(|file| sandbox.open_again(file))?;
+        }
         if let Some(cache) = self.cache_if(is_remote)? {
             // The directory that was given has the one with the files in it.
             sandbox.change(cache.path().parent().unwrap_or(cache.path()));
@@ -115,7 +116,10 @@ impl SessionArgs {
         set_fetch_memory(self.fetch_memory);
         options.timeout = Duration::from_secs(self.timeout.into());
         match &self.ca {
-            Some(path) => options.authorities = Some(parsed(path)?),
+            Some(path) => {
+                options.authorities = Some(parsed(path)?);
+                options.read_authorities_again(reading(path)?);
+            }
             None if !has_system_certificates() => say(
                 "note: this system has no certificates of authorities: servers are believed by those of Mozilla, as they \
                  were at the release of this program (install the package ca-certificates, or give --ca)",
@@ -124,6 +128,7 @@ impl SessionArgs {
         }
         if let Some(path) = &self.header_file {
             options.headers = parsed(path)?;
+            options.read_headers_again(reading(path)?);
         }
         Ok(options)
     }
@@ -177,11 +182,15 @@ fn parsed<T>(path: &Path) -> Result<T>
 where
     T: FromStr<Err: Error + Send + Sync + 'static>,
 {
+    let parse = || -> Result<T> { Ok(reading(path)?()?.parse()?) };
+    parse().with_context(|| printable(path).to_string())
+}
+
+/// Reads the text of a file whenever that is called.
+fn reading(path: &Path) -> io::Result<impl Fn() -> io::Result<String> + Send + Sync + 'static> {
     /// Many times the size of a system's list of authorities.
     const MAX_SIZE: u64 = 16 << 20;
-    let parse = || -> Result<T> {
-        let text = io::read_to_string(File::open(path)?.take(MAX_SIZE))?;
-        Ok(text.parse()?)
-    };
-    parse().with_context(|| printable(path).to_string())
+    // The working directory is another one later.
+    let path = absolute(path)?;
+    Ok(move || io::read_to_string(open_again(&path)?.take(MAX_SIZE)))
 }

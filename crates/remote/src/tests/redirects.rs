@@ -1,9 +1,12 @@
 //! Redirects, and which requests have the session's headers.
 
+use std::sync::Arc;
+
 use verimount_source::GRANULE;
+use verimount_sync::Mutex;
 use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer};
 
-use super::{content, patient, reads, session};
+use super::{content, patient, read, reads, session};
 use crate::{Error, RemoteOptions, Session};
 
 fn paths(server: &HttpServer) -> Vec<String> {
@@ -75,6 +78,38 @@ fn with_key() -> Session {
         ..RemoteOptions::default()
     };
     Session::with_limits(options, patient())
+}
+
+/// A token expires, and the file has a new one by then; or none that is accepted.
+#[test]
+fn headers_that_are_refused_are_read_again() {
+    for status in [401, 403] {
+        let server = HttpServer::start(content(), move |number, request, right| {
+            let token = if number < 2 { "first" } else { "second" };
+            let header = ("x-key".to_owned(), token.to_owned());
+            if request.headers.contains(&header) {
+                right
+            } else {
+                right.only_status(status)
+            }
+        });
+        let file = Arc::new(Mutex::new("X-Key: first"));
+        let mut options = RemoteOptions {
+            headers: file.lock().parse().unwrap(),
+            ..RemoteOptions::default()
+        };
+        let reading = file.clone();
+        options.read_headers_again(move || Ok(reading.lock().to_string()));
+        let session = Session::with_limits(options, patient());
+        let url = server.url("/file").parse().unwrap();
+        let opened = session.open(&url).unwrap();
+        reads(&opened, GRANULE, 10);
+        let refused = read(&opened, 2 * GRANULE, 10).unwrap_err();
+        assert!(refused.is_refusal(), "{refused}");
+        *file.lock() = "X-Key: second";
+        reads(&opened, 2 * GRANULE, 10);
+        reads(&opened, 3 * GRANULE, 10);
+    }
 }
 
 fn has_key(request: &HttpRequest) -> bool {

@@ -169,6 +169,7 @@ mod tests {
         http::Http,
         limits::Limits,
         proxies::Proxies,
+        renewed::Again,
     };
 
     fn object() -> Object {
@@ -178,7 +179,7 @@ mod tests {
         ]);
         let name: ObjectName = "s3://bucket/key".parse().unwrap();
         let proxies = Proxies::of(|_| None);
-        let http = Http::new(None, &Limits::default(), proxies);
+        let http = Http::new(None, Again::default(), Limits::default(), proxies);
         let buckets = Buckets::new(environment);
         buckets.object(&name, &http, &Limits::default()).unwrap()
     }
