@@ -8,6 +8,9 @@ use rustix::{
 use super::{Mirror, act::Changed};
 use crate::{Caller, NodeId, reopen::PathTo};
 
+/// The attribute with the capabilities that a program gets.
+const CAPABILITY: &str = "security.capability";
+
 /// Extended attributes of any kind of file, including access control lists.
 impl Mirror {
     /// Stores the value of an attribute in `value` and returns its length.
@@ -56,9 +59,18 @@ impl Mirror {
     /// `ENODATA` if there is none, and any.
     pub fn removexattr(&self, caller: Caller, node: NodeId, name: &OsStr) -> Result<(), Errno> {
         let file = self.descriptor(node)?;
-        self.act_as_owner(caller, Changed::File(&file), || {
-            removexattr(&*PathTo::new(&file), name)
-        })
+        let remove = || removexattr(&*PathTo::new(&file), name);
+        if name != CAPABILITY {
+            return self.act_as_owner(caller, Changed::File(&file), remove);
+        }
+        // Whoever removes it by a call has the right to it, which the kernel has checked. For all others the kernel asks because
+        // they write to the file, which clears it.
+        self.for_change()?;
+        match remove() {
+            // In the bridge of an ordinary user; the write itself will clear it in the source.
+            Err(Errno::PERM) => Ok(()),
+            removed => removed,
+        }
     }
 }
 

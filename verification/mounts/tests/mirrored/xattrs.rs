@@ -4,7 +4,7 @@ use std::{fs::FileTimes, os::unix::fs::fchown, process, time::SystemTime};
 
 use rustix::fs::{getxattr, listxattr, minor, removexattr};
 
-use super::{Mirrored, Shown, mount, status};
+use super::{Mirrored, Shown, WAYS, for_all, mount, status};
 use crate::prelude::*;
 
 /// The folder of the kernel's traces, and the event of a FUSE request (Linux 6.11).
@@ -42,6 +42,34 @@ fn the_mount_has_no_extended_attributes() {
     mounted.unmount();
     if is_there {
         assert_eq!(getxattr(&source, "user.one", &mut [0; 10]), Ok(1));
+    }
+}
+
+/// As in the source, where the write clears them.
+#[test]
+fn a_write_of_others_clears_capabilities() {
+    const USER: u32 = 4321;
+    /// `cap_net_raw=ep`, in version 2.
+    const RAW: [u8; 20] = [
+        1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    needs!(root_or_skip());
+    for way in WAYS {
+        let world = needs!(World::with_source());
+        let mounted = mount(&world, for_all(way));
+        for script in [
+            "echo more >> file",
+            "echo other > file",
+            "truncate -s 0 file",
+        ] {
+            let file = world.write("src/file", "content\n");
+            fs::set_permissions(&file, Permissions::from_mode(0o666)).unwrap();
+            setxattr(&file, "security.capability", &RAW, XattrFlags::empty()).unwrap();
+            shell_as(USER, USER, &[], mounted.directory(), script).succeeds();
+            let left = getxattr(&file, "security.capability", &mut [0; 20]);
+            assert_eq!(left, Err(Errno::NODATA), "{script}");
+        }
+        mounted.unmount();
     }
 }
 
