@@ -6,7 +6,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_host::{
-    mounts::{DaemonEnd, Kind, UnmountError, unmount},
+    mounts::{DaemonEnd, Kind, UnmountError, unmount, unmount_lazily},
     printable,
 };
 
@@ -55,8 +55,17 @@ impl Umount {
     /// Unmounts, and returns a handle to wait for the process that then closes a volume.
     fn unmount(&self, directory: &Path) -> Result<Option<DaemonEnd>> {
         // The status is not available after unmounting.
-        let closing = if self.lazy { None } else { closing(directory)? };
-        match unmount(directory, self.lazy) {
+        let status = match ask_in_time(directory) {
+            Err(error) if !self.lazy => return Err(error),
+            told => told.ok().and_then(Result::ok),
+        };
+        let daemon = status.as_ref().and_then(|status| status.served.daemon);
+        let unmounted = if self.lazy {
+            unmount_lazily(directory, daemon)
+        } else {
+            unmount(directory)
+        };
+        match unmounted {
             Err(UnmountError::NotMounted) => {
                 if let Some(ending) = ending(directory) {
                     say(format_args!("note: {}", ending_text(&ending)));
@@ -67,21 +76,12 @@ impl Umount {
             other => other,
         }
         .with_context(|| printable(directory).to_string())?;
-        Ok(closing)
+        // Other processes than that of a volume have nothing to close, and may continue to serve the mount in other mount
+        // namespaces.
+        let is_volume = status.is_some_and(|status| matches!(status.kind, Kind::Volume(_)));
+        let closing = daemon.filter(|_| is_volume);
+        Ok(closing.and_then(|daemon| daemon.end()))
     }
-}
-
-/// A handle to wait for the process that closes a volume after it is unmounted. Other processes
-/// have nothing to close, and may continue to serve the mount in other mount namespaces.
-fn closing(directory: &Path) -> Result<Option<DaemonEnd>> {
-    let Ok(status) = ask_in_time(directory)? else {
-        return Ok(None);
-    };
-    let daemon = match status.kind {
-        Kind::Volume(_) => status.served.daemon,
-        _ => None,
-    };
-    Ok(daemon.and_then(|daemon| daemon.end()))
 }
 
 /// Asks an export to end.

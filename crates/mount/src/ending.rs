@@ -39,12 +39,12 @@ pub struct EndingMount {
     loops: Vec<String>,
 }
 
-/// A record of a mount of this process. It is removed when this is dropped.
+/// A record of a mount. It is removed when this is dropped, or else when what is ending is looked for after its process has ended.
 #[derive(Debug)]
 pub(crate) struct Record(PathBuf);
 
 impl EndingMount {
-    /// The mount that this process serves, which is about to be detached.
+    /// The mount that a process serves, which is about to be detached.
     pub(crate) fn of(mount: &MountEntry, daemon: Daemon) -> Self {
         Self {
             mount_point: printable(&mount.mount_point).to_string(),
@@ -55,11 +55,15 @@ impl EndingMount {
         }
     }
 
-    /// Records it; `None` if there is no place for that.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub(crate) fn record(&self) -> io::Result<Option<Record>> {
+    /// Records it, if that can be done: without a record it ends as well.
+    pub(crate) fn recorded(&self) -> Option<Record> {
+        self.record().unwrap_or_else(|error| {
+            tracing::warn!(%error, "verimount list will not show the mount while it ends");
+            None
+        })
+    }
+
+    fn record(&self) -> io::Result<Option<Record>> {
         let Some(directory) = exports::create_own_directory()? else {
             return Ok(None);
         };

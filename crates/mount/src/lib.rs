@@ -34,5 +34,5 @@ pub use in_time::in_time;
 pub use mount::{Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts, our_mount_on};
 pub use mounted::Mounted;
-pub use unmount::{UnmountError, unmount};
+pub use unmount::{UnmountError, unmount, unmount_lazily};
 pub use verimount_fuse::Awake;

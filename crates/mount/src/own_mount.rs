@@ -59,7 +59,7 @@ impl OwnMount {
             return Ok(Left::default());
         };
         let ending = daemon.map(|daemon| EndingMount::of(&entry, daemon));
-        let record = ending.as_ref().and_then(recorded);
+        let record = ending.as_ref().and_then(EndingMount::recorded);
         match detach_here(&entry) {
             // It has ended while this waited: an automounter has unmounted it.
             Err(UnmountError::NotMounted) => return Ok(Left::default()),
@@ -80,14 +80,6 @@ pub(crate) struct Left {
     pub(crate) record: Option<Record>,
     /// Who still uses it, as the end of a sentence.
     pub(crate) users: Option<String>,
-}
-
-/// Without a record it ends as well.
-fn recorded(ending: &EndingMount) -> Option<Record> {
-    ending.record().unwrap_or_else(|error| {
-        tracing::warn!(%error, "verimount list will not show the mount while it ends");
-        None
-    })
 }
 
 /// A mount of this process, which is unmounted when this is dropped unless it has ended.

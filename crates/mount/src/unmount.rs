@@ -1,4 +1,4 @@
-use std::{io, path::Path};
+use std::{io, mem, path::Path};
 
 use rustix::{
     io::Errno,
@@ -8,7 +8,7 @@ use thiserror::Error;
 use verimount_names::one_line;
 
 use crate::{
-    fusermount, helping,
+    Daemon, EndingMount, fusermount, helping,
     mount_table::{MountEntry, mounted_on, path_of, topmost_on},
 };
 
@@ -42,20 +42,31 @@ pub enum UnmountError {
     System(#[source] io::Error),
 }
 
-/// Unmounts the mount of Verimount on `mount_point`, and no other file system. With `lazy`, the mount is
-/// detached at once and ends when its last open file is closed.
+/// Unmounts the mount of Verimount on `mount_point`, and no other file system.
 ///
 /// Uses the system call as root, and `fusermount3` otherwise.
 ///
 /// # Errors
 /// Any [`UnmountError`].
-pub fn unmount(mount_point: &Path, lazy: bool) -> Result<(), UnmountError> {
+pub fn unmount(mount_point: &Path) -> Result<(), UnmountError> {
     let entry = checked(mount_point)?;
-    if lazy {
-        return detach_here(&entry);
-    }
     let unmounted = umount2(&entry.mount_point, UnmountFlags::NOFOLLOW);
     unmounted.or_else(|error| not_unmounted(error, &entry.mount_point, false))
+}
+
+/// Detaches the mount of Verimount on `mount_point` at once, and no other file system. It ends when its last open file is
+/// closed; until then, [`ending_mounts`](crate::ending_mounts) finds it if `daemon` is the process that serves it.
+///
+/// # Errors
+/// Any [`UnmountError`].
+pub fn unmount_lazily(mount_point: &Path, daemon: Option<Daemon>) -> Result<(), UnmountError> {
+    let entry = checked(mount_point)?;
+    let ending = daemon.map(|daemon| EndingMount::of(&entry, daemon));
+    let record = ending.as_ref().and_then(EndingMount::recorded);
+    detach_here(&entry)?;
+    // It stays when this process ends.
+    mem::forget(record);
+    Ok(())
 }
 
 /// Detaches this mount of Verimount (a lazy unmount), and no other.

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::geteuid;
 use tempfile::TempDir;
-use verimount_mount::{EndSignals, MountOptions, attach, unmount};
+use verimount_mount::{EndSignals, MountOptions, attach, unmount_lazily};
 use verimount_serve::{ImageFs, Served, VerifiedTree};
 use verimount_testkit::fuse_or_skip;
 use verimount_tree::Tree;
@@ -65,7 +65,7 @@ impl MountedTree {
     /// Unmounts it and waits for its end. The unmount is lazy, as a process that another test starts
     /// briefly has all open files.
     pub(crate) fn unmount(mut self) {
-        unmount(self.root(), true).unwrap();
+        unmount_lazily(self.root(), None).unwrap();
         let serving = self.serving.take().unwrap();
         serving.join().unwrap().unwrap();
     }
@@ -75,7 +75,7 @@ impl Drop for MountedTree {
     fn drop(&mut self) {
         if self.serving.is_some() {
             // The test has failed, and may still have files open.
-            let _ = unmount(self.root(), true);
+            let _ = unmount_lazily(self.root(), None);
         }
     }
 }

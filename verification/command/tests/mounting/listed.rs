@@ -138,13 +138,9 @@ fn has_connection(pid: u32) -> bool {
         })
 }
 
-/// A mount that does not answer does not hide the others.
-#[test]
-fn a_stopped_mount_is_listed() {
-    let world = needs!(World::with_mount_point());
-    let image = world.sealed_image("image");
-    let mnt = world.path("mnt");
-    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+/// A daemon that is stopped.
+fn stopped(image: &Path, mnt: &Path) -> Daemon {
+    let mounted = Daemon::mount(image, mnt, &["--unpinned"]);
     mounted.signal(Signal::STOP);
     // Each of its threads: one that is not yet might take the question.
     let is_stopped = |thread: io::Result<DirEntry>| {
@@ -153,6 +149,51 @@ fn a_stopped_mount_is_listed() {
     };
     let threads = || fs::read_dir(format!("/proc/{}/task", mounted.pid())).unwrap();
     eventually("it is stopped", || threads().all(is_stopped));
+    mounted
+}
+
+#[test]
+fn commands_do_not_wait_for_a_stopped_mount() {
+    let world = needs!(World::with_mount_point());
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let mounted = stopped(&image, &mnt);
+    let pid = mounted.pid();
+    for command in ["status", "umount"] {
+        let refused = verimount(args![command, &mnt]);
+        refused.fails_saying("has not answered");
+        refused.fails_saying(&format!("kill -CONT {pid}"));
+    }
+    verimount(["doctor"]).succeeds();
+    verimount(args!["umount --lazy", &mnt]).succeeds_quietly();
+    mounted.signal(Signal::CONT);
+    mounted.ends_well();
+}
+
+/// As when a signal has detached it.
+#[test]
+fn a_mount_that_umount_has_detached_is_ending() {
+    let world = needs!(World::with_mount_point());
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let mounted = Daemon::mount(&image, &mnt, &["--unpinned"]);
+    let used = File::open(&mnt).unwrap();
+    verimount(args!["umount --lazy", &mnt]).succeeds_quietly();
+    let ending = listed(&mnt).unwrap();
+    assert_eq!(ending["state"], "ending");
+    assert_eq!(ending["pid"], mounted.pid());
+    drop(used);
+    mounted.ends_well();
+    assert!(listed(&mnt).is_none());
+}
+
+/// A mount that does not answer does not hide the others.
+#[test]
+fn a_stopped_mount_is_listed() {
+    let world = needs!(World::with_mount_point());
+    let image = world.sealed_image("image");
+    let mnt = world.path("mnt");
+    let mounted = stopped(&image, &mnt);
     let stopped = listed(&mnt).unwrap();
     mounted.signal(Signal::CONT);
     assert_eq!(stopped["error"], "no answer");

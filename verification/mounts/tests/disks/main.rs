@@ -127,7 +127,7 @@ impl Served {
     fn end(self) -> Result<(), impl std::fmt::Debug> {
         match &self.server {
             Some(server) => server.stop(),
-            None => eventually("it is not busy", || unmount(&self.place, false).is_ok()),
+            None => eventually("it is not busy", || unmount(&self.place).is_ok()),
         }
         self.serving.join().unwrap();
         drop(self.timer);

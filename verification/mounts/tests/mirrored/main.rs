@@ -21,7 +21,7 @@ mod xattrs;
 use std::num::NonZeroUsize;
 
 use verimount_bridge::{Mirror, MirrorOptions, Passthrough, policy::Policy};
-use verimount_mount::{EndSignals, MountOptions, attach, our_mount_on, unmount};
+use verimount_mount::{EndSignals, MountOptions, attach, our_mount_on, unmount, unmount_lazily};
 use verimount_serve::{BridgeFs, BridgeOptions, CachePolicy, Served};
 
 use crate::prelude::*;
@@ -157,7 +157,7 @@ impl Mirrored {
     /// Unmounts it, and waits for its end. It can be busy although its files are closed: a process that
     /// another test starts has copies of all open descriptors for a moment.
     fn unmount(mut self) {
-        eventually("it is not busy", || unmount(&self.directory, false).is_ok());
+        eventually("it is not busy", || unmount(&self.directory).is_ok());
         self.serving.take().unwrap().join().unwrap().unwrap();
     }
 }
@@ -166,7 +166,7 @@ impl Drop for Mirrored {
     fn drop(&mut self) {
         if self.serving.is_some() {
             // The test has failed, and may still have files open.
-            let _ = unmount(&self.directory, true);
+            let _ = unmount_lazily(&self.directory, None);
         }
     }
 }

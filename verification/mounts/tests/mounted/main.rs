@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 use verimount::Location;
 use verimount_host::{
     MountOptions,
-    mounts::{EndSignals, ImageStatus, Status, ask_mount, our_mount_on, unmount},
+    mounts::{EndSignals, ImageStatus, Status, ask_mount, our_mount_on, unmount, unmount_lazily},
 };
 
 use crate::prelude::*;
@@ -82,7 +82,7 @@ impl Mounted {
     /// Unmounts it, and waits for its end. It can be busy although its files are closed: a process that
     /// another test starts has copies of all open descriptors for a moment.
     fn unmount(mut self) {
-        eventually("it is not busy", || unmount(&self.directory, false).is_ok());
+        eventually("it is not busy", || unmount(&self.directory).is_ok());
         self.serving.take().unwrap().join().unwrap().unwrap();
     }
 }
@@ -91,7 +91,7 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         if self.serving.is_some() {
             // The test has failed, and may still have files open.
-            let _ = unmount(&self.directory, true);
+            let _ = unmount_lazily(&self.directory, None);
         }
     }
 }
