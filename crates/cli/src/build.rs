@@ -21,7 +21,7 @@ use self::{format_args::FormatArgs, scan_args::ScanArgs};
 use crate::{
     Outcome,
     json::{made, write_report},
-    message::{say, wrong_usage},
+    message::{counted, say, wrong_usage},
     model_args::SignatureArgs,
     options::TreeArgs,
     progress::watch,
@@ -29,17 +29,16 @@ use crate::{
 
 /// Make a reproducible image of a directory or tar archive, sealed with a Merkle tree; print its digest
 ///
-/// The same tree always gives the same image, be it in a directory or in an archive. EROFS keeps everything that Linux knows about a tree. romfs keeps
+/// The same tree always gives the same image, be it in a directory or in an archive with fractions of seconds (tar --format=posix). EROFS keeps everything that Linux knows about a tree. romfs keeps
 /// names, contents, hard links and executable bits; notes list everything that the image loses.
 #[derive(Args)]
+#[command(override_usage = "verimount build [OPTIONS] <DIR|TAR>... <IMAGE>")]
 pub(crate) struct Build {
     /// The directory, or a tar archive: a file, a pipe, or - for standard input; plain, or compressed by gzip or zstd. Of a
-    /// container image, as docker save makes it, the tree of all its layers
-    #[arg(value_name = "DIR|TAR", required = true, num_args = 1..)]
-    trees: Vec<PathBuf>,
-    /// The image to create or replace
-    #[arg(value_name = "IMAGE")]
-    image: PathBuf,
+    /// container image, as docker save makes it, the tree of all its layers. Last, the image to create or replace
+    // One list, as options may stand in front of the image.
+    #[arg(value_name = "DIR|TAR|IMAGE", required = true)]
+    paths: Vec<PathBuf>,
     /// Make a store of the layers of all container images in these archives and OCI layouts, from which podman takes those
     /// that it needs (additionallayerstores)
     #[arg(long)]
@@ -76,9 +75,10 @@ struct ModelArgs {
 
 impl Build {
     pub(crate) fn run(self) -> Result<Outcome> {
+        let (image, trees) = self.image_and_trees()?;
         let options = self.options()?;
         let format_name = options.format.name();
-        let built = self.build(&options)?;
+        let built = self.build(trees, image, &options)?;
         drop(options);
         for (loss, lost) in built.losses.iter() {
             let format = format_name;
@@ -92,20 +92,21 @@ impl Build {
             layers => {
                 if let Some(layers) = layers {
                     let tree = "the image has the tree that they make together";
+                    let layers = counted(layers as u64, "layer");
                     say(format_args!(
-                        "note: this is a container image of {layers} layers: {tree}"
+                        "note: this is a container image of {layers}: {tree}"
                     ));
                 }
                 say_outward(&built.outward_links);
             }
         }
         if let Some(layout) = built.container_layout {
-            say_layout(layout, &self.trees, &self.image);
+            say_layout(layout, trees, image);
         }
         for path in &built.left_out {
             say(format_args!("note: left out: {}", printable(path)));
         }
-        let (image, mut out) = (printable(&self.image), stdout().lock());
+        let (image, mut out) = (printable(image), stdout().lock());
         match built.digest.map(Identity::FileDigest) {
             digest if self.json => write_report(&mut out, made(image, digest.as_ref(), None))?,
             Some(digest) => writeln!(out, "{digest} {image}")?,
@@ -114,10 +115,10 @@ impl Build {
         Ok(Outcome::Good)
     }
 
-    fn build(&self, options: &BuildOptions) -> Result<Built> {
-        let tree = match &self.trees[..] {
+    fn build(&self, trees: &[PathBuf], image: &Path, options: &BuildOptions) -> Result<Built> {
+        let tree = match trees {
             trees if self.layer_store => {
-                return Ok(build_layer_store(trees, &self.image, options)?);
+                return Ok(build_layer_store(trees, image, options)?);
             }
             [tree] => tree,
             _ => {
@@ -127,19 +128,27 @@ impl Build {
             }
         };
         if tree.as_os_str() != "-" {
-            return Ok(build(tree, &self.image, options)?);
+            return Ok(build(tree, image, options)?);
         }
         let archive = File::from(stdin().as_fd().try_clone_to_owned()?);
         let name = Path::new("standard input");
-        Ok(build_archive(archive, name, &self.image, options)?)
+        Ok(build_archive(archive, name, image, options)?)
+    }
+
+    /// The image to make, and of what.
+    fn image_and_trees(&self) -> Result<(&Path, &[PathBuf])> {
+        match self.paths.split_last() {
+            Some((image, _)) if image.as_os_str() == "-" => Err(wrong_usage(
+                "IMAGE must be a file, as an image is not written from front to back; ./- is one named -",
+            )),
+            Some((image, trees)) if !trees.is_empty() => Ok((image, trees)),
+            _ => Err(wrong_usage(
+                "the image to create is missing: build DIR|TAR IMAGE",
+            )),
+        }
     }
 
     fn options(&self) -> Result<BuildOptions> {
-        if self.image.as_os_str() == "-" {
-            return Err(wrong_usage(
-                "IMAGE must be a file, as an image is not written from front to back; ./- is one named -",
-            ));
-        }
         Ok(BuildOptions {
             format: self.format.options()?,
             scan: self.scan.options()?,
