@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
+use serde_json::Value;
 use verimount::{Location, OpenOptions, describe};
 use verimount_host::{printable, volume};
 
-use self::report::Report;
+use self::report::{of_file, of_volume, print};
 use crate::{
     Outcome,
     options::{location, parse_size},
@@ -43,7 +44,7 @@ impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
         let path = self.file.path();
         if let Some((superblock, size)) = path.map(volume::describe).transpose()?.flatten() {
-            return self.report(&Report::of_volume(self.file.to_string(), superblock, size));
+            return self.report(&of_volume(&self.file.to_string(), &superblock, size));
         }
         let options = OpenOptions::new()
             .sidecar(self.sidecar.clone())
@@ -57,12 +58,11 @@ impl Info {
             })?,
             None => found?,
         };
-        self.report(&Report::new(self.file.to_string(), found)?)
+        self.report(&of_file(&self.file.to_string(), &found)?)
     }
 
-    fn report(&self, report: &Report) -> Result<Outcome> {
-        let json = self.json.then(|| report.to_json());
-        Outcome::Good.report(json, |out| report.print(out))
+    fn report(&self, report: &Value) -> Result<Outcome> {
+        Outcome::Good.report(self.json.then_some(report), |out| print(out, report))
     }
 
     /// The file whose sidecar has this name.

@@ -41,6 +41,7 @@ mod service_manager;
 mod shown_url;
 mod status;
 mod target;
+mod template;
 mod umount;
 mod unknown_option;
 mod verify;

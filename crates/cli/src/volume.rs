@@ -13,7 +13,7 @@ mod socket;
 
 use crate::commands::commands;
 
-pub(crate) use info::{print_superblock, superblock_json};
+pub(crate) use info::{SUPERBLOCK, superblock_json};
 
 commands! {
     /// Create and use volumes: writable disks whose blocks are all checked, in the format of the

@@ -1,248 +1,165 @@
+//! The unverified information in a file.
+
 use std::io::{self, Write};
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use verimount::{
-    Description, FileKind, FoundFormat, FoundSeal, ImageDescription, ModelClaim,
-    options::{SealError, Sealed, dm_verity::HashArea},
+    Description, FileKind, FoundFormat, FoundSeal,
+    options::{SealError, dm_verity::Params},
 };
 use verimount_host::{printable, volume::Superblock};
 
-use crate::volume::{print_superblock, superblock_json};
+use crate::{
+    template,
+    volume::{SUPERBLOCK, superblock_json},
+};
 
-/// The unverified information in a file.
-pub(super) struct Report {
-    /// As [`printable`] shows it, as not every path is text.
-    file: String,
-    /// The size of the file in bytes.
-    size: u64,
-    /// `image`, `file` or `volume`, as in a status.
-    kind: &'static str,
-    image: Option<ImageDescription>,
-    model: Option<ModelClaim>,
-    seal: Option<Seal>,
-    volume: Option<Superblock>,
-}
+/// The [template](template::print) of what comes before the superblock of a volume.
+const TEXT: &str = "\
+|file           {file}, {size} bytes
+image|kind           image: {format} of {size} bytes[, named {volume_name}]
+|{!image}kind           {kind}
+image|devices        {devices} besides this file
+model|model          {name}, {files} files
+model|model key      {key}
+model|{!key}{certified}model key      that of a certificate
+model|{!key}{!certified}model key      unknown
+seal|seal           {format}, in {sidecar}
+seal|{!sidecar}seal           {format}, at the file's end
+seal|digest         {digest}
+seal|root hash      {root_hash}
+seal|signed by      {signer}
+seal|{!signer}signed by      nobody
+seal|hash           {hash}
+seal|blocks         {data_block_size} bytes of data, {tree_block_size} of tree
+seal|salt           {salt}
+seal|{!salt}salt           none
+seal|data           {data_size} bytes
+seal|tree           {tree_size} bytes
+|{!seal}{!volume}seal           none
+";
 
-/// How data is sealed.
-#[derive(Serialize)]
-pub(super) struct Seal {
-    /// `fs-verity` or `dm-verity`.
-    format: &'static str,
-    /// `appended` or `beside`.
-    place: &'static str,
-    /// The path of the sidecar.
-    sidecar: Option<String>,
-    /// The digest for `--digest`.
-    digest: Option<String>,
-    /// The root hash for `--root-hash`.
-    root_hash: Option<String>,
-    /// The id of the key in its signature, which is not verified.
-    signer: Option<String>,
-    hash: &'static str,
-    data_block_size: usize,
-    tree_block_size: usize,
-    /// The salt in hexadecimal.
-    salt: String,
-    data_size: u64,
-    tree_size: u64,
-}
+/// What comes last.
+const LAST: &str = "|verified       nothing: this is what the file says of itself";
 
-impl Seal {
-    /// `None` for a format that this program does not know.
-    fn new(found: &FoundSeal) -> Result<Option<Self>, SealError> {
-        let sidecar = found.sidecar.as_ref().map(ToString::to_string);
-        match &found.format {
-            FoundFormat::FsVerity(sealed) => Self::of_fs_verity(sealed, sidecar).map(Some),
-            FoundFormat::DmVerity(area) => Self::of_dm_verity(area, sidecar).map(Some),
-            _ => Ok(None),
-        }
-    }
-
-    fn of_fs_verity(sealed: &Sealed, sidecar: Option<String>) -> Result<Self, SealError> {
-        let descriptor = sealed.descriptor();
-        let (params, geometry) = (descriptor.params(), descriptor.geometry());
-        let signature = sealed.signature()?;
-        let signer = signature.map(|signature| match signature.key_id() {
-            Some(id) => id.to_string(),
-            None => "unknown".to_owned(),
-        });
-        Ok(Self {
-            format: "fs-verity",
-            place: place(&sidecar),
-            sidecar,
-            digest: Some(descriptor.file_digest().to_string()),
-            root_hash: None,
-            signer,
-            hash: params.algorithm.name(),
-            data_block_size: params.block_size.bytes(),
-            tree_block_size: params.block_size.bytes(),
-            salt: hex(params.salt.as_bytes()),
-            data_size: geometry.data_size(),
-            tree_size: geometry.tree_size(),
-        })
-    }
-
-    fn of_dm_verity(area: &HashArea, sidecar: Option<String>) -> Result<Self, SealError> {
-        let (params, geometry) = (area.params(), area.geometry());
-        Ok(Self {
-            format: "dm-verity",
-            place: place(&sidecar),
-            sidecar,
-            digest: None,
-            root_hash: area.root_hash_unverified()?.map(|root| root.to_string()),
-            signer: None,
-            hash: params.algorithm.name(),
-            data_block_size: params.data_block_size.bytes(),
-            tree_block_size: params.hash_block_size.bytes(),
-            salt: hex(params.salt.as_bytes()),
-            data_size: geometry.data_size(),
-            tree_size: geometry.tree_size(),
-        })
-    }
-
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        match &self.sidecar {
-            Some(sidecar) => writeln!(out, "seal           {}, in {sidecar}", self.format)?,
-            None => writeln!(out, "seal           {}, at the file's end", self.format)?,
-        }
-        if let Some(digest) = &self.digest {
-            writeln!(out, "digest         {digest}")?;
-        }
-        if let Some(root_hash) = &self.root_hash {
-            writeln!(out, "root hash      {root_hash}")?;
-        }
-        let signer = self.signer.as_deref().unwrap_or("nobody");
-        writeln!(out, "signed by      {signer}")?;
-        writeln!(out, "hash           {}", self.hash)?;
-        writeln!(
-            out,
-            "blocks         {} bytes of data, {} of tree",
-            self.data_block_size, self.tree_block_size
-        )?;
-        let salt = match self.salt.as_str() {
-            "" => "none",
-            salt => salt,
-        };
-        writeln!(out, "salt           {salt}")?;
-        writeln!(out, "data           {} bytes", self.data_size)?;
-        writeln!(out, "tree           {} bytes", self.tree_size)
-    }
-}
-
-impl Report {
-    pub(super) fn new(file: String, found: Description) -> Result<Self, SealError> {
-        let seal = found.seal.as_ref().map(Seal::new).transpose()?.flatten();
-        let (kind, image) = match found.kind {
-            FileKind::Image(image) => ("image", Some(image)),
-            _ => ("file", None),
-        };
-        Ok(Self {
-            file,
-            size: found.size,
-            kind,
-            image,
-            model: found.model,
-            seal,
-            volume: None,
-        })
-    }
-
-    /// Of a volume.
-    pub(super) fn of_volume(file: String, superblock: Superblock, size: u64) -> Self {
-        Self {
-            file,
-            size,
-            kind: "volume",
-            image: None,
-            model: None,
-            seal: None,
-            volume: Some(superblock),
-        }
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let (image, model, seal) = (&self.image, &self.model, self.seal.as_ref());
-        let volume = self.volume.as_ref();
+/// What a sealed file or an image says of itself. Its name is as [`printable`] shows it, as not every path is text.
+pub(super) fn of_file(file: &str, found: &Description) -> Result<Value, SealError> {
+    let image = match &found.kind {
+        FileKind::Image(image) => Some(json!({
+            "format": image.format,
+            // Without padding and index, in bytes.
+            "size": image.size,
+            "volume_name": String::from_utf8_lossy(&image.volume_name),
+            // How many there are besides this file.
+            "devices": image.devices,
+        })),
+        _ => None,
+    };
+    // What the model signature in the image says of itself.
+    let model = found.model.as_ref().map(|claim| {
         json!({
-            "file": self.file,
-            "size": self.size,
-            "kind": self.kind,
-            // To make clear that nothing was verified.
-            "verified": false,
-            // Those of the seal, where other reports have them.
-            "digest": seal.and_then(|seal| seal.digest.as_ref()),
-            "root_hash": seal.and_then(|seal| seal.root_hash.as_ref()),
-            "image": image.as_ref().map(|image| json!({
-                "format": image.format,
-                // Without padding and index, in bytes.
-                "size": image.size,
-                "volume_name": String::from_utf8_lossy(&image.volume_name),
-                // How many there are besides this file.
-                "devices": image.devices,
-            })),
-            // What the model signature in the image says of itself.
-            "model": model.as_ref().map(|claim| json!({
-                "name": claim.model,
-                "files": claim.files,
-                // The SHA-256 of the public key's PEM.
-                "key": claim.key,
-                "certified": claim.is_certified,
-            })),
-            "seal": seal,
-            "volume": volume.map(|superblock| superblock_json(&self.file, superblock)),
+            "name": claim.model,
+            "files": claim.files,
+            // The SHA-256 of the public key's PEM.
+            "key": claim.key,
+            "certified": claim.is_certified,
         })
-    }
-
-    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        writeln!(out, "file           {}, {} bytes", self.file, self.size)?;
-        match &self.image {
-            Some(image) => {
-                let (format, size) = (image.format, image.size);
-                write!(out, "kind           image: {format} of {size} bytes")?;
-                if !image.volume_name.is_empty() {
-                    let name = String::from_utf8_lossy(&image.volume_name);
-                    write!(out, ", named {}", printable(&*name))?;
-                }
-                writeln!(out)?;
-                if image.devices > 0 {
-                    writeln!(out, "devices        {} besides this file", image.devices)?;
-                }
-            }
-            None => writeln!(out, "kind           {}", self.kind)?,
-        }
-        if let Some(model) = &self.model {
-            print_model(out, model)?;
-        }
-        match (&self.seal, &self.volume) {
-            (Some(seal), _) => seal.print(out)?,
-            (None, Some(volume)) => print_superblock(out, volume)?,
-            (None, None) => writeln!(out, "seal           none")?,
-        }
-        writeln!(
-            out,
-            "verified       nothing: this is what the file says of itself"
-        )
-    }
+    });
+    let seal = found.seal.as_ref().map(seal).transpose()?.flatten();
+    let kind = if image.is_some() { "image" } else { "file" };
+    let parts = json!({"image": image, "model": model, "seal": seal});
+    Ok(report(file, found.size, kind, &parts))
 }
 
-fn print_model(out: &mut impl Write, claim: &ModelClaim) -> io::Result<()> {
-    let (name, files) = (printable(&claim.model), claim.files);
-    writeln!(out, "model          {name}, {files} files")?;
-    match &claim.key {
-        Some(key) => writeln!(out, "model key      {}", printable(key)),
-        None if claim.is_certified => writeln!(out, "model key      that of a certificate"),
-        None => writeln!(out, "model key      unknown"),
-    }
+/// What a volume says of itself.
+pub(super) fn of_volume(file: &str, superblock: &Superblock, size: u64) -> Value {
+    let parts = json!({"volume": superblock_json(file, superblock)});
+    report(file, size, "volume", &parts)
 }
 
-fn place(sidecar: &Option<String>) -> &'static str {
-    match sidecar {
-        Some(_) => "beside",
-        None => "appended",
-    }
+/// A report of a file of this size in bytes and this kind, as in a status, with what it has of some parts.
+fn report(file: &str, size: u64, kind: &str, parts: &Value) -> Value {
+    json!({
+        "file": file,
+        "size": size,
+        "kind": kind,
+        // To make clear that nothing was verified.
+        "verified": false,
+        // Those of the seal, where other reports have them.
+        "digest": parts["seal"]["digest"],
+        "root_hash": parts["seal"]["root_hash"],
+        "image": parts["image"],
+        "model": parts["model"],
+        "seal": parts["seal"],
+        "volume": parts["volume"],
+    })
+}
+
+/// How data is sealed; `None` in a format that this program does not know.
+fn seal(found: &FoundSeal) -> Result<Option<Value>, SealError> {
+    let (format, params, geometry, own) = match &found.format {
+        FoundFormat::FsVerity(sealed) => {
+            let (descriptor, signature) = (sealed.descriptor(), sealed.signature()?);
+            let digest = descriptor.file_digest().to_string();
+            let signer = signature.map(|signature| match signature.key_id() {
+                Some(id) => id.to_string(),
+                None => "unknown".to_owned(),
+            });
+            let params = Params::from(descriptor.params().clone());
+            let own = json!({"digest": digest, "signer": signer});
+            ("fs-verity", params, descriptor.geometry(), own)
+        }
+        FoundFormat::DmVerity(area) => {
+            let root_hash = area.root_hash_unverified()?.map(|root| root.to_string());
+            let own = json!({"root_hash": root_hash});
+            ("dm-verity", area.params().clone(), area.geometry(), own)
+        }
+        _ => return Ok(None),
+    };
+    let sidecar = found.sidecar.as_ref().map(ToString::to_string);
+    Ok(Some(json!({
+        "format": format,
+        "place": if sidecar.is_some() { "beside" } else { "appended" },
+        "sidecar": sidecar,
+        // The one for --digest.
+        "digest": own["digest"],
+        // The one for --root-hash.
+        "root_hash": own["root_hash"],
+        // The id of the key in its signature, which is not verified.
+        "signer": own["signer"],
+        "hash": params.algorithm.name(),
+        "data_block_size": params.data_block_size.bytes(),
+        "tree_block_size": params.hash_block_size.bytes(),
+        "salt": hex(params.salt.as_bytes()),
+        "data_size": geometry.data_size(),
+        "tree_size": geometry.tree_size(),
+    })))
 }
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn print(out: &mut impl Write, report: &Value) -> io::Result<()> {
+    let told = told(report);
+    let mut parts = [TEXT, SUPERBLOCK, LAST].iter();
+    parts.try_for_each(|part| template::print(out, part, &told))
+}
+
+/// What the text shows of a report: names are escaped as those of files, and what is nothing is left out.
+fn told(report: &Value) -> Value {
+    let mut told = report.clone();
+    for name in ["/image/volume_name", "/model/name", "/model/key"] {
+        if let Some(Value::String(name)) = told.pointer_mut(name) {
+            *name = printable(name).to_string();
+        }
+    }
+    for field in ["/image/volume_name", "/image/devices", "/seal/salt"] {
+        if let Some(field) = told.pointer_mut(field)
+            && (*field == "" || *field == 0)
+        {
+            *field = Value::Null;
+        }
+    }
+    told
 }

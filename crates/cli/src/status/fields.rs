@@ -12,16 +12,3 @@ pub(super) fn fields(status: &Status) -> serde_json::Result<Value> {
     }
     Ok(fields)
 }
-
-/// The objects in a field, given by the names on the way to it: any number if a list is on the way.
-pub(super) fn objects<'f>(fields: &'f Value, path: &str) -> Vec<&'f Value> {
-    let names = path.split('.').filter(|name| !name.is_empty());
-    names.fold(vec![fields], |found, name| {
-        let inner = found.into_iter().filter_map(|object| object.get(name));
-        let inner = inner.flat_map(|inner| match inner {
-            Value::Array(list) => list.iter().collect(),
-            one => vec![one],
-        });
-        inner.filter(|inner| inner.is_object()).collect()
-    })
-}

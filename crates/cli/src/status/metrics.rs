@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use verimount::Pin;
 use verimount_host::mounts::Status;
 
-use super::fields::{fields, objects};
+use super::fields::fields;
+use crate::template::objects;
 
 /// The metrics, one a line: its name without `verimount_`, and its labels besides the target; the field of a status that it
 /// shows; and what it means.

@@ -1,26 +1,21 @@
 //! A status as text. Its texts come from the process that serves the directory and are not trusted.
 
-use std::{
-    io::{self, Write},
-    time::{Duration, SystemTime},
-};
+use std::io::{self, Write};
 
-use indicatif::HumanDuration;
 use serde_json::Value;
 use verimount::Pin;
 use verimount_host::{
     mounts::{ImageStatus, Kind, Status},
-    one_line,
     sandbox::Held,
 };
 
-use super::fields::{fields, objects};
+use super::fields::fields;
+use crate::template;
 
 /// The first version of Landlock that holds back connections.
 const LANDLOCK_WITH_NETWORK: u32 = 4;
 
-/// The lines, each after the path of what it is about and a bar: of several things, each has a line. Fields are in braces; a line
-/// without all of them is left out, and so is a part of it in brackets.
+/// The [template](template) of all statuses.
 const TEXT: &str = "\
 |source         {source}
 |kind           {kind}
@@ -68,17 +63,8 @@ recent_mismatches|  {reason}
 |{may_be_replaced}  the file was changed on the server: if a release was published in its place, only a mount by key (--key) can tell
 ";
 
-/// Fields with moments, in seconds since 1970, whose age is shown.
-const MOMENTS: [&str; 3] = ["at", "loaded", "since"];
-
 pub(super) fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
-    let told = told(status)?;
-    let lines = TEXT.lines().filter_map(|line| line.split_once('|'));
-    let mut lines = lines.flat_map(|(path, line)| {
-        let about = objects(&told, path).into_iter();
-        about.filter_map(move |object| filled(line, object))
-    });
-    lines.try_for_each(|line| writeln!(out, "{line}"))
+    template::print(out, TEXT, &told(status)?)
 }
 
 /// What the text shows of a status.
@@ -108,39 +94,6 @@ fn told(status: &Status) -> serde_json::Result<Value> {
         _ => {}
     }
     Ok(fields)
-}
-
-/// A line with the values of its fields; `None` if one is missing.
-fn filled(line: &str, object: &Value) -> Option<String> {
-    if let Some((before, rest)) = line.split_once('[')
-        && let Some((part, after)) = rest.split_once(']')
-    {
-        let part = filled(part, object).unwrap_or_default();
-        return Some(filled(before, object)? + &part + &filled(after, object)?);
-    }
-    let mut parts = line.split(['{', '}']);
-    let mut text = parts.next()?.to_owned();
-    while let (Some(field), Some(plain)) = (parts.next(), parts.next()) {
-        text += &value(object, field)?;
-        text += plain;
-    }
-    Some(text)
-}
-
-/// The value of a field. It is empty for what is so, and for what has fields of its own; missing for what is not.
-fn value(object: &Value, field: &str) -> Option<String> {
-    let value = field
-        .split('.')
-        .try_fold(object, |object, name| object.get(name))?;
-    match value {
-        Value::Number(moment) if MOMENTS.contains(&field) => {
-            Some(age(moment.as_u64()?).to_string())
-        }
-        Value::Number(number) => Some(number.to_string()),
-        Value::String(text) => Some(one_line(text).to_string()),
-        Value::Bool(true) | Value::Object(_) => Some(String::new()),
-        _ => None,
-    }
 }
 
 /// Whether mismatches may be those of another release, which nothing could prove.
@@ -182,11 +135,4 @@ fn pin_text(pin: &Pin) -> String {
         Pin::Unverified => "nothing: no content is verified".to_owned(),
         _ => "a policy that only a newer verimount knows".to_owned(),
     }
-}
-
-/// The time since a moment, which is in seconds since 1970.
-fn age(moment: u64) -> HumanDuration {
-    let moment = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(moment));
-    let since = moment.and_then(|moment| moment.elapsed().ok());
-    HumanDuration(since.unwrap_or_default())
 }

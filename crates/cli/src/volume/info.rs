@@ -1,7 +1,4 @@
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
@@ -11,7 +8,27 @@ use verimount_host::{
     volume::{Padding, SECTOR, Superblock, VolumeFiles},
 };
 
-use crate::Outcome;
+use crate::{Outcome, template::print};
+
+/// The [template](print) of what a volume says of itself.
+pub(crate) const SUPERBLOCK: &str = "\
+volume|size           {size} bytes
+volume|version        {superblock_version}
+volume|sector size    {sector_size} bytes
+volume|tag size       {tag_size} bytes
+volume|interleave     {interleave_sectors} sectors
+volume|{!interleave_sectors}interleave     none: the data is on a separate device
+volume|{legacy_padding}padding        legacy
+volume|{!legacy_padding}padding        fixed
+volume|{hmac_fix}hmac           fixed, with a salt
+volume|{!hmac_fix}hmac           legacy
+volume|{journal_mac}journal        {journal_sections} sections with a MAC
+volume|{!journal_mac}journal        {journal_sections} sections without MAC
+volume|{dirty_bitmap}bitmap         in use, or left by a crash
+volume|{!dirty_bitmap}bitmap         none
+volume|recalculation  from sector {recalculation_sector} on
+volume|{!recalculation_sector}recalculation  none
+";
 
 /// Show the superblock of a volume; no key is needed
 #[derive(Args)]
@@ -28,13 +45,16 @@ impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
         let superblock = VolumeFiles::from(&*self.volume).superblock()?;
         let volume = printable(&self.volume).to_string();
-        let json = self.json.then(|| superblock_json(&volume, &superblock));
-        Outcome::Good.report(json, |out| print_superblock(out, &superblock))
+        let report = superblock_json(&volume, &superblock);
+        Outcome::Good.report(self.json.then_some(&report), |out| {
+            print(out, SUPERBLOCK, &json!({"volume": report}))
+        })
     }
 }
 
 /// What a volume says of itself. Its name is as [`printable`] shows it, as not every path is text.
 pub(crate) fn superblock_json(volume: &str, superblock: &Superblock) -> Value {
+    let interleave = superblock.shape.interleave;
     json!({
         "volume": volume,
         // The size of the disk in bytes.
@@ -42,7 +62,8 @@ pub(crate) fn superblock_json(volume: &str, superblock: &Superblock) -> Value {
         "superblock_version": superblock.version(),
         "sector_size": superblock.shape.block_size.bytes(),
         "tag_size": superblock.shape.tag_size.get(),
-        "interleave_sectors": interleave_sectors(superblock),
+        // None with a separate data device.
+        "interleave_sectors": interleave.map(|interleave| 1_u64 << interleave.log2_sectors()),
         "journal_sections": superblock.shape.journal_sections.get(),
         "journal_mac": superblock.shape.journal_mac,
         "hmac_fix": superblock.has_hmac_fix(),
@@ -52,58 +73,4 @@ pub(crate) fn superblock_json(volume: &str, superblock: &Superblock) -> Value {
         // The first sector that awaits recalculation.
         "recalculation_sector": superblock.recalculation_sector(),
     })
-}
-
-/// `None` with a separate data device.
-fn interleave_sectors(superblock: &Superblock) -> Option<u64> {
-    let interleave = superblock.shape.interleave?;
-    Some(1 << interleave.log2_sectors())
-}
-
-pub(crate) fn print_superblock(out: &mut impl Write, superblock: &Superblock) -> io::Result<()> {
-    let size = superblock.provided_data_sectors * SECTOR;
-    writeln!(out, "size           {size} bytes")?;
-    writeln!(out, "version        {}", superblock.version())?;
-    let sector_size = superblock.shape.block_size.bytes();
-    writeln!(out, "sector size    {sector_size} bytes")?;
-    writeln!(
-        out,
-        "tag size       {} bytes",
-        superblock.shape.tag_size.get()
-    )?;
-    match interleave_sectors(superblock) {
-        Some(sectors) => writeln!(out, "interleave     {sectors} sectors")?,
-        None => writeln!(out, "interleave     none: the data is on a separate device")?,
-    }
-    let padding = match superblock.shape.padding {
-        Padding::Legacy => "legacy",
-        Padding::Fixed => "fixed",
-    };
-    writeln!(out, "padding        {padding}")?;
-    let fix = if superblock.has_hmac_fix() {
-        "fixed, with a salt"
-    } else {
-        "legacy"
-    };
-    writeln!(out, "hmac           {fix}")?;
-    let mac = if superblock.shape.journal_mac {
-        "with a MAC"
-    } else {
-        "without MAC"
-    };
-    writeln!(
-        out,
-        "journal        {} sections {mac}",
-        superblock.shape.journal_sections
-    )?;
-    let bitmap = if superblock.dirty_bitmap {
-        "in use, or left by a crash"
-    } else {
-        "none"
-    };
-    writeln!(out, "bitmap         {bitmap}")?;
-    match superblock.recalculation_sector() {
-        Some(sector) => writeln!(out, "recalculation  from sector {sector} on"),
-        None => writeln!(out, "recalculation  none"),
-    }
 }
