@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Result;
 use clap::Args;
-use serde::Serialize;
+use serde_json::{Value, json};
 use verimount_host::{mounts::Status as Told, one_line, printable};
 
 use self::metrics::Metrics;
@@ -48,15 +48,6 @@ pub(crate) struct Status {
     prometheus: bool,
 }
 
-/// One of all, as JSON.
-#[derive(Serialize)]
-struct JsonAnswer<'a> {
-    target: &'a str,
-    status: Option<&'a Told>,
-    /// Why there is none.
-    error: Option<&'a str>,
-}
-
 impl Status {
     pub(crate) fn run(self) -> Result<Outcome> {
         let Some(target) = &self.target else {
@@ -84,7 +75,7 @@ impl Status {
     fn write_all(&self, all: &[Asked]) -> io::Result<()> {
         let mut out = stdout().lock();
         if self.json {
-            let answers: Vec<JsonAnswer<'_>> = all.iter().map(JsonAnswer::new).collect();
+            let answers: Vec<Value> = all.iter().map(to_json).collect();
             return write_json(&mut out, &answers);
         }
         let mut metrics = Metrics::default();
@@ -104,14 +95,10 @@ impl Status {
     }
 }
 
-impl<'a> JsonAnswer<'a> {
-    fn new(asked: &'a Asked) -> Self {
-        Self {
-            target: &asked.target,
-            status: asked.answer.as_ref().ok(),
-            error: asked.answer.as_ref().err().map(String::as_str),
-        }
-    }
+/// One of all, as JSON: with its status, or why there is none.
+fn to_json(asked: &Asked) -> Value {
+    let (status, error) = (asked.answer.as_ref().ok(), asked.answer.as_ref().err());
+    json!({"target": asked.target, "status": status, "error": error})
 }
 
 /// What all of them mean together: bad data counts most.

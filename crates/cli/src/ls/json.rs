@@ -1,11 +1,9 @@
-use std::ffi::OsStr;
-
 use serde::Serialize;
 use verimount::{FileType, Timestamp};
 use verimount_host::printable;
 
 use super::entry::Entry;
-use crate::json::VERSION;
+use crate::json::{VERSION, shown};
 
 /// A file as JSON. Names are as [`printable`] shows them, as not every name is text.
 #[derive(Serialize)]
@@ -52,6 +50,7 @@ impl JsonEntry {
     pub(super) fn new(entry: &Entry<'_>) -> Self {
         let metadata = entry.metadata;
         let (major, minor) = metadata.device();
+        let target = entry.target.as_ref();
         Self {
             version: VERSION,
             path: printable(entry.path).to_string(),
@@ -67,8 +66,8 @@ impl JsonEntry {
             atime: metadata.atime().into(),
             mtime: metadata.mtime().into(),
             ctime: metadata.ctime().into(),
-            target: entry.target.as_ref().map(shown),
-            xattrs: entry.xattrs.iter().map(shown).collect(),
+            target: target.map(|target| printable(target).to_string()),
+            xattrs: shown(&entry.xattrs),
         }
     }
 }
@@ -80,10 +79,6 @@ impl From<Timestamp> for JsonTime {
             nanoseconds: time.nanoseconds(),
         }
     }
-}
-
-fn shown(name: impl AsRef<OsStr>) -> String {
-    printable(name.as_ref()).to_string()
 }
 
 fn type_name(file_type: FileType) -> &'static str {
