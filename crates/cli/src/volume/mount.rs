@@ -41,13 +41,7 @@ impl Mount {
         self.mount.background.serve(Kind::Volume, prepare, |()| {
             let opened = self.volume.open()?;
             let mode = opened.volume().mode();
-            let mounted = match self.mount(&opened) {
-                Ok(mounted) => mounted,
-                Err(error) => {
-                    opened.close()?;
-                    return Err(error);
-                }
-            };
+            let (opened, mounted) = opened.begin(|opened| self.mount(opened))?;
             Ok(Ready {
                 text: format!(
                     "{} on {} ({}, {mode} mode)",

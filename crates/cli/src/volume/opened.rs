@@ -43,6 +43,17 @@ impl OpenedVolume {
         Disk::new(self.volume.clone(), self.devices.clone(), served)
     }
 
+    /// Begins to serve it, or closes it.
+    pub(super) fn begin<T>(self, begin: impl FnOnce(&Self) -> Result<T>) -> Result<(Self, T)> {
+        match begin(&self) {
+            Ok(begun) => Ok((self, begun)),
+            Err(error) => {
+                self.close()?;
+                Err(error)
+            }
+        }
+    }
+
     /// Runs `serve`, with the commit timer and any pending recalculation in the background, and
     /// closes the volume at the end.
     pub(super) fn serve(self, serve: impl FnOnce() -> Result<()>) -> Result<()> {

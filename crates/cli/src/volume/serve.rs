@@ -59,13 +59,7 @@ impl Serve {
                 registration,
             } = bound;
             let opened = self.volume.open()?;
-            let export = match self.export(&opened) {
-                Ok(export) => export,
-                Err(error) => {
-                    opened.close()?;
-                    return Err(error);
-                }
-            };
+            let (opened, export) = opened.begin(|opened| self.export(opened))?;
             let threads = self.threads.0;
             Ok(Ready {
                 text: format!(
