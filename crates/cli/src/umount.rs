@@ -69,7 +69,7 @@ impl Umount {
             Err(UnmountError::NotMounted) => {
                 if let Some(ending) = ending(directory) {
                     say(format_args!("note: {}", ending_text(&ending)));
-                    return Ok(ending.end());
+                    return Ok(ending.daemon.end());
                 }
                 Err(UnmountError::NotMounted)
             }

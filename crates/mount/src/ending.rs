@@ -13,7 +13,7 @@ use verimount_helper::remove_file;
 use verimount_names::{one_line, printable};
 use verimount_sys::GuardedPath;
 
-use crate::{Daemon, DaemonEnd, MountEntry, exports};
+use crate::{Daemon, MountEntry, Registration, exports};
 
 /// How the name of a record ends, after the id of the process.
 const EXTENSION: &str = "ending";
@@ -39,10 +39,6 @@ pub struct EndingMount {
     loops: Vec<String>,
 }
 
-/// A record of a mount. It is removed when this is dropped, or else when what is ending is looked for after its process has ended.
-#[derive(Debug)]
-pub(crate) struct Record(PathBuf);
-
 impl EndingMount {
     /// The mount that a process serves, which is about to be detached.
     pub(crate) fn of(mount: &MountEntry, daemon: Daemon) -> Self {
@@ -55,29 +51,16 @@ impl EndingMount {
         }
     }
 
-    /// Records it, if that can be done: without a record it ends as well.
-    pub(crate) fn recorded(&self) -> Option<Record> {
-        self.record().unwrap_or_else(|error| {
+    /// Registers it, if that can be done: without a record it ends as well.
+    pub(crate) fn registered(&self) -> Option<Registration> {
+        let name = format!("{}.{EXTENSION}", self.daemon.pid());
+        let made = Registration::made(name, |path| {
+            File::create_new(path)?.write_all(&serde_json::to_vec(self)?)
+        });
+        made.unwrap_or_else(|error| {
             tracing::warn!(%error, "verimount list will not show the mount while it ends");
             None
         })
-    }
-
-    fn record(&self) -> io::Result<Option<Record>> {
-        let Some(directory) = exports::create_own_directory()? else {
-            return Ok(None);
-        };
-        let path = directory.join(format!("{}.{EXTENSION}", self.daemon.pid()));
-        let guarded = GuardedPath::new(&path)?;
-        // A killed process with the same id may have left one.
-        let _ = fs::remove_file(guarded.path());
-        File::create_new(guarded.path())?.write_all(&serde_json::to_vec(self)?)?;
-        Ok(Some(Record(path)))
-    }
-
-    /// A handle to wait for its end; `None` if it has ended.
-    pub fn end(&self) -> Option<DaemonEnd> {
-        self.daemon.end()
     }
 
     /// Who uses it, such as `7 (bash)` and `loop0`, as far as this process may see it.
@@ -101,12 +84,6 @@ impl EndingMount {
     }
 }
 
-impl Drop for Record {
-    fn drop(&mut self) {
-        let _ = remove_file(&self.0);
-    }
-}
-
 /// The mounts of this user's processes that are ending. Removes the records of processes that no longer run.
 pub fn ending_mounts() -> Vec<EndingMount> {
     let Some(directory) = exports::own_directory() else {
@@ -120,7 +97,7 @@ pub fn ending_mounts() -> Vec<EndingMount> {
     records
         .filter_map(|path| {
             let mount = read(&path)?;
-            if mount.end().is_none() {
+            if mount.daemon.end().is_none() {
                 let _ = remove_file(&path);
                 return None;
             }

@@ -8,7 +8,7 @@ use std::{
     fs::{self, DirBuilder},
     io,
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, symlink},
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
     process,
     time::Instant,
 };
@@ -28,7 +28,7 @@ pub(crate) const MAX_LINKS: usize = 1024;
 /// The most users whose exports root lists.
 const MAX_USERS: usize = 1024;
 
-/// A registered export of this process. It is removed when this is dropped.
+/// An entry of this process in the registry. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Registration(PathBuf);
 
@@ -38,18 +38,33 @@ impl Registration {
     /// # Errors
     /// The system's error.
     pub fn new(socket: &Path) -> io::Result<Option<Self>> {
-        let (Some(_), Some(link)) = (create_own_directory()?, Self::link()) else {
-            return Ok(None);
-        };
-        Self::at(link, socket).map(Some)
+        let socket = absolute(socket)?;
+        Self::made(process::id().to_string(), |link| symlink(socket, link))
     }
 
-    fn at(link: PathBuf, socket: &Path) -> io::Result<Self> {
-        let guarded = GuardedPath::new(&link)?;
+    /// Has `make` make an entry with this name in the registry of this process's user, which is created if it does not exist;
+    /// `None` if there is no runtime directory.
+    pub(crate) fn made(
+        name: String,
+        make: impl FnOnce(&Path) -> io::Result<()>,
+    ) -> io::Result<Option<Self>> {
+        let Some(directory) = own_directory() else {
+            return Ok(None);
+        };
+        let guarded = GuardedPath::new(&directory)?;
+        match DirBuilder::new().mode(0o755).create(guarded.path()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        Self::at(directory.join(name), make).map(Some)
+    }
+
+    fn at(path: PathBuf, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<Self> {
+        let guarded = GuardedPath::new(&path)?;
         // A killed process with the same id may have left one.
         let _ = fs::remove_file(guarded.path());
-        symlink(std::path::absolute(socket)?, guarded.path())?;
-        Ok(Self(link))
+        make(&guarded.path())?;
+        Ok(Self(path))
     }
 
     /// Where an export of this process is registered; `None` if there is no runtime directory.
@@ -134,20 +149,6 @@ fn links(directory: &Path) -> impl Iterator<Item = (PathBuf, PathBuf)> + use<> {
         .filter_map(|entry| Some((entry.path(), fs::read_link(entry.path()).ok()?)))
 }
 
-/// The registry of this process's user, which is created if it does not exist; `None` if there is no runtime
-/// directory.
-pub(crate) fn create_own_directory() -> io::Result<Option<PathBuf>> {
-    let Some(directory) = own_directory() else {
-        return Ok(None);
-    };
-    let guarded = GuardedPath::new(&directory)?;
-    match DirBuilder::new().mode(0o755).create(guarded.path()) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        other => other?,
-    }
-    Ok(Some(directory))
-}
-
 /// The registry of this process's user.
 pub(crate) fn own_directory() -> Option<PathBuf> {
     if geteuid().is_root() {
@@ -197,7 +198,7 @@ mod tests {
         let link = theirs.join("link/1");
         let register = |mode| {
             fs::set_permissions(&theirs, fs::Permissions::from_mode(mode)).unwrap();
-            Registration::at(link.clone(), Path::new("/socket"))
+            Registration::at(link.clone(), |link| symlink("/socket", link))
         };
         let refused = register(0o777).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);

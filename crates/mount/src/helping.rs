@@ -12,8 +12,7 @@ use verimount_helper::{Answer, Task, ask, ask_for_file};
 use verimount_sync::Mutex;
 
 use crate::{
-    Daemon, MountEntry, MountOptions, UnmountError,
-    ending::Record,
+    Daemon, MountEntry, MountOptions, Registration, UnmountError,
     mount::{clear_dead_mount, mount_here, set_read_ahead},
     mount_table::mounted_on,
     own_mount::{Left, OwnMount},
@@ -39,7 +38,7 @@ pub struct MountTasks {
 struct Made {
     own: Option<OwnMount>,
     /// Of a mount that is ending. Removed with the helper, which ends with the daemon.
-    record: Option<Record>,
+    record: Option<Registration>,
 }
 
 impl MountTasks {

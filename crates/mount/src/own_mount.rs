@@ -3,8 +3,8 @@ use std::path::PathBuf;
 use verimount_names::printable;
 
 use crate::{
-    Daemon, MountEntry, UnmountError,
-    ending::{EndingMount, Record},
+    Daemon, MountEntry, Registration, UnmountError,
+    ending::EndingMount,
     helping,
     mount_table::mounted_on,
     unmount::{detach, detach_here},
@@ -59,7 +59,7 @@ impl OwnMount {
             return Ok(Left::default());
         };
         let ending = daemon.map(|daemon| EndingMount::of(&entry, daemon));
-        let record = ending.as_ref().and_then(EndingMount::recorded);
+        let record = ending.as_ref().and_then(EndingMount::registered);
         match detach_here(&entry) {
             // It has ended while this waited: an automounter has unmounted it.
             Err(UnmountError::NotMounted) => return Ok(Left::default()),
@@ -77,7 +77,7 @@ impl OwnMount {
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     /// By which others find it while it ends.
-    pub(crate) record: Option<Record>,
+    pub(crate) record: Option<Registration>,
     /// Who still uses it, as the end of a sentence.
     pub(crate) users: Option<String>,
 }

@@ -62,7 +62,7 @@ pub fn unmount(mount_point: &Path) -> Result<(), UnmountError> {
 pub fn unmount_lazily(mount_point: &Path, daemon: Option<Daemon>) -> Result<(), UnmountError> {
     let entry = checked(mount_point)?;
     let ending = daemon.map(|daemon| EndingMount::of(&entry, daemon));
-    let record = ending.as_ref().and_then(EndingMount::recorded);
+    let record = ending.as_ref().and_then(EndingMount::registered);
     detach_here(&entry)?;
     // It stays when this process ends.
     mem::forget(record);
