@@ -37,7 +37,7 @@ fuzz_target!(init: survive_broken_pipes(), |input: &[u8]| {
         is_read_only: input.len() % 2 == 1,
     };
     let socket = env::temp_dir().join(format!("verimount-fuzz-nbd-{}", process::id()));
-    let server = Server::bind(&socket).expect("nobody else has the socket");
+    let server = Server::bind(&socket, Default::default()).expect("nobody else has the socket");
     thread::scope(|scope| {
         scope.spawn(|| server.serve(&disk, THREADS));
         let mut client = UnixStream::connect(&socket).expect("it listens");

@@ -38,19 +38,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Creates the socket, replacing an abandoned one. Only its owner may connect.
-    ///
-    /// # Errors
-    /// I/O errors.
-    pub fn bind(path: &Path) -> io::Result<Self> {
-        Self::bind_for(path, SocketAccess::default())
-    }
-
     /// Creates the socket with these permissions, replacing an abandoned one.
     ///
     /// # Errors
     /// I/O errors.
-    pub fn bind_for(path: &Path, access: SocketAccess) -> io::Result<Self> {
+    pub fn bind(path: &Path, access: SocketAccess) -> io::Result<Self> {
         let path = absolute(path)?;
         let listener = socket::listen(&path, access)?;
         let mut server = Self::listening(listener);

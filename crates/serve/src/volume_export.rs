@@ -183,7 +183,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         let owner = fs::metadata(folder.path()).unwrap().uid();
-        let server = Server::bind(&socket).unwrap();
+        let server = Server::bind(&socket, Default::default()).unwrap();
         let export = failing_once();
         thread::scope(|scope| {
             scope.spawn(|| server.serve(&export, NonZeroUsize::MIN));

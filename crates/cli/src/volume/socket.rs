@@ -46,7 +46,7 @@ impl SocketArgs {
         };
         match &self.path {
             Some(path) => {
-                let server = Server::bind_for(path, access);
+                let server = Server::bind(path, access);
                 Ok((
                     server.with_context(|| printable(path).to_string())?,
                     path.clone(),

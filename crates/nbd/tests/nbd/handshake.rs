@@ -77,7 +77,7 @@ fn an_export_chosen_by_its_name() {
     });
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let server = verimount_nbd::Server::bind(&socket).unwrap();
+    let server = verimount_nbd::Server::bind(&socket, Default::default()).unwrap();
     let disk = Disk::default();
     std::thread::scope(|scope| {
         scope.spawn(|| server.serve(&disk, std::num::NonZeroUsize::MIN));

@@ -103,7 +103,7 @@ fn those_who_ask_have_places_of_their_own() {
 fn a_server_that_is_stopped_ends_a_talk() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let server = Server::bind(&socket).unwrap();
+    let server = Server::bind(&socket, Default::default()).unwrap();
     let disk = endless();
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&disk, std::num::NonZeroUsize::MIN));

@@ -25,7 +25,7 @@ use super::{
 fn only_the_owner_may_connect() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let _server = Server::bind(&socket).unwrap();
+    let _server = Server::bind(&socket, Default::default()).unwrap();
     let mode = fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -39,7 +39,7 @@ fn others_may_connect_if_allowed() {
         mode: Some(0o666),
         group: Some(group),
     };
-    let server = Server::bind_for(&socket, access).unwrap();
+    let server = Server::bind(&socket, access).unwrap();
     let made = fs::metadata(&socket).unwrap();
     assert_eq!(made.permissions().mode() & 0o777, 0o666);
     assert_eq!(made.gid(), group);
@@ -49,7 +49,7 @@ fn others_may_connect_if_allowed() {
         group: Some(u32::MAX - 1),
         ..access
     };
-    if Server::bind_for(&socket, access).is_err() {
+    if Server::bind(&socket, access).is_err() {
         assert!(!socket.exists());
     }
 }
@@ -58,19 +58,19 @@ fn others_may_connect_if_allowed() {
 fn only_a_dead_socket_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let server = Server::bind(&socket).unwrap();
-    let in_use = Server::bind(&socket).err().unwrap();
+    let server = Server::bind(&socket, Default::default()).unwrap();
+    let in_use = Server::bind(&socket, Default::default()).err().unwrap();
     assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
     drop(server);
     fs::write(&socket, "content").unwrap();
-    let in_use = Server::bind(&socket).err().unwrap();
+    let in_use = Server::bind(&socket, Default::default()).err().unwrap();
     assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
     assert_eq!(fs::read(&socket).unwrap(), b"content");
     fs::remove_file(&socket).unwrap();
     // A socket as left by a killed server.
     drop(UnixListener::bind(&socket).unwrap());
     assert!(socket.exists());
-    Server::bind(&socket).unwrap();
+    Server::bind(&socket, Default::default()).unwrap();
 }
 
 #[test]
@@ -82,13 +82,15 @@ fn a_socket_is_not_made_where_others_lead() {
     }
     symlink(&real, theirs.join("link")).unwrap();
     fs::set_permissions(&theirs, Permissions::from_mode(0o777)).unwrap();
-    let refused = Server::bind(&theirs.join("link/socket")).err().unwrap();
+    let refused = Server::bind(&theirs.join("link/socket"), Default::default())
+        .err()
+        .unwrap();
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     assert!(!real.join("socket").exists());
     // Among directories of others, it is where it was said to be.
     let own = theirs.join("directory/socket");
     fs::create_dir(theirs.join("directory")).unwrap();
-    let server = Server::bind(&own).unwrap();
+    let server = Server::bind(&own, Default::default()).unwrap();
     UnixStream::connect(&own).unwrap();
     drop(server);
     assert!(!own.exists());
@@ -135,7 +137,7 @@ fn the_number_of_clients_is_limited() {
 fn a_stopped_server_disconnects_its_clients() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let server = Server::bind(&socket).unwrap();
+    let server = Server::bind(&socket, Default::default()).unwrap();
     let disk = Disk::default();
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));

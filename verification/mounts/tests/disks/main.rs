@@ -101,7 +101,7 @@ impl Served {
     #[track_caller]
     fn export(path: &Path, socket: &Path, mode: Mode) -> Self {
         let (volume, timer, disk) = Self::open(path, mode);
-        let server = Arc::new(Server::bind(socket).unwrap());
+        let server = Arc::new(Server::bind(socket, Default::default()).unwrap());
         let export = VolumeExport::new(disk, false);
         let serving = server.clone();
         Self {
