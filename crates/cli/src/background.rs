@@ -77,11 +77,8 @@ impl Ready {
     pub(crate) fn mounted(mounted: Mounted, text: String, reload: Option<Reload>) -> Self {
         Self {
             text,
-            serve: Box::new(|signals| {
-                let signals = match reload {
-                    Some(reload) => signals.reloading(reload),
-                    None => signals,
-                };
+            serve: Box::new(|mut signals| {
+                signals.reload = reload;
                 Ok(mounted.wait(signals)?)
             }),
         }
@@ -121,12 +118,13 @@ impl BackgroundArgs {
         self.enter(sandbox);
         // Closed only after paths such as /dev/fd/63 have been opened.
         let inherited = take_inherited()?;
-        let signals = EndSignals::new(terminal)?;
+        let mut signals = EndSignals::new(terminal)?;
         let log = Log::start()?;
         let ready = begin(prepared);
         let served = ready.and_then(|ready| {
             let service = self.announce(&ready.text, caller, inherited, &log)?;
-            (ready.serve)(signals.holding(service))
+            signals.until_end = Some(Box::new(service));
+            (ready.serve)(signals)
         });
         log.finish();
         served.map(|()| Outcome::Good)

@@ -23,9 +23,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub struct EndSignals {
     signals: Signals,
     terminal: Option<Terminal>,
-    reload: Option<Reload>,
-    /// What is dropped when the end begins.
-    until_end: Option<Box<dyn Send>>,
+    /// What SIGHUP reloads.
+    pub reload: Option<Reload>,
+    /// What is dropped when the first signal asks to end, or with this if none comes.
+    pub until_end: Option<Box<dyn Send>>,
 }
 
 impl EndSignals {
@@ -34,40 +35,12 @@ impl EndSignals {
     /// # Errors
     /// The system's error.
     pub fn new(terminal: Option<Terminal>) -> io::Result<Self> {
-        Self::of(&[SIGTERM, SIGINT, SIGHUP], terminal)
-    }
-
-    /// Takes no signals, for a server that ends only with its mount.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub fn none() -> io::Result<Self> {
-        Self::of(&[], None)
-    }
-
-    fn of(signals: &[i32], terminal: Option<Terminal>) -> io::Result<Self> {
         Ok(Self {
-            signals: Signals::new(signals)?,
+            signals: Signals::new([SIGTERM, SIGINT, SIGHUP])?,
             terminal,
             reload: None,
             until_end: None,
         })
-    }
-
-    /// Has SIGHUP call `reload`.
-    pub fn reloading(self, reload: Reload) -> Self {
-        Self {
-            reload: Some(reload),
-            ..self
-        }
-    }
-
-    /// Drops `held` at the first signal that asks to end, or with this if none comes.
-    pub fn holding(self, held: impl Send + 'static) -> Self {
-        Self {
-            until_end: Some(Box::new(held)),
-            ..self
-        }
     }
 
     /// A handle that ends [`Self::wait`].

@@ -198,7 +198,7 @@ fn serve(fs: impl Mountable, directory: &Path, read_only: bool) -> Result<()> {
         dev: false,
     };
     let mounted = attach(Arc::new(fs), directory, &options)?;
-    Ok(mounted.wait(EndSignals::none()?)?)
+    Ok(mounted.wait(EndSignals::new(None)?)?)
 }
 
 fn processors() -> NonZeroUsize {

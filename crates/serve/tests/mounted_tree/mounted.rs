@@ -42,7 +42,7 @@ impl MountedTree {
         let tree = VerifiedTree::new(Box::new(tree), None, Arc::default());
         let fs = ImageFs::new(Arc::new(tree), Served::default());
         let mounted = attach(Arc::new(fs), directory.path(), &options).unwrap();
-        let signals = EndSignals::none().unwrap();
+        let signals = EndSignals::new(None).unwrap();
         let serving = thread::spawn(move || mounted.wait(signals));
         Some(Self {
             directory,

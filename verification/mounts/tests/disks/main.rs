@@ -87,7 +87,7 @@ impl Served {
         };
         let fs = Arc::new(VolumeFs::new(disk, access));
         let mounted = attach(fs, directory, &options).unwrap();
-        let signals = EndSignals::none().unwrap();
+        let signals = EndSignals::new(None).unwrap();
         Self {
             place: directory.to_owned(),
             volume,

@@ -139,7 +139,7 @@ impl Mirrored {
         let policy = Policy::parse(shown.policy, "policy.toml".as_ref()).unwrap();
         let fs = BridgeFs::new(mirror, policy, None, bridge, Served::default());
         let mounted = attach(Arc::new(fs), directory, &options).unwrap();
-        let signals = EndSignals::none().unwrap();
+        let signals = EndSignals::new(None).unwrap();
         Self {
             directory: directory.to_owned(),
             serving: Some(thread::spawn(move || mounted.wait(signals))),

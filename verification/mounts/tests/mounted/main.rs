@@ -42,7 +42,7 @@ impl Mounted {
             ..mount.clone()
         };
         let mount = verimount_host::mount(&content, directory, &mount)?;
-        let signals = EndSignals::none().unwrap();
+        let signals = EndSignals::new(None).unwrap();
         Ok(Self {
             directory: directory.to_owned(),
             serving: Some(thread::spawn(move || mount.wait(signals))),
