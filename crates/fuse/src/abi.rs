@@ -56,17 +56,19 @@ pub(crate) mod opcode {
     pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
-macro_rules! received {
+/// Messages, each with its size in bytes.
+macro_rules! messages {
     ($($(#[$doc:meta])* $name:ident, $size:literal { $($field:ident: $type:ty,)* })*) => {$(
         $(#[$doc])*
         #[repr(C)]
-        #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+        #[derive(Debug, Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
         pub(crate) struct $name { $(pub(crate) $field: $type,)* }
         const _: () = assert!(size_of::<$name>() == $size);
     )*};
 }
 
-received! {
+messages! {
+    // What the kernel sends.
     InHeader, 40 {
         len: u32,
         opcode: u32,
@@ -209,19 +211,7 @@ received! {
         len: u64,
         flags: u64,
     }
-}
-
-macro_rules! sent {
-    ($($(#[$doc:meta])* $name:ident, $size:literal { $($field:ident: $type:ty,)* })*) => {$(
-        $(#[$doc])*
-        #[repr(C)]
-        #[derive(Debug, Clone, Copy, Default, IntoBytes, Immutable)]
-        pub(crate) struct $name { $(pub(crate) $field: $type,)* }
-        const _: () = assert!(size_of::<$name>() == $size);
-    )*};
-}
-
-sent! {
+    // What this process sends.
     OutHeader, 16 {
         len: u32,
         error: i32,

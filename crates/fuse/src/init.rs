@@ -64,16 +64,7 @@ pub enum Answering {
     Fairly,
 }
 
-/// The result of the INIT negotiation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Agreement {
-    /// The granted capabilities.
-    pub capabilities: Capabilities,
-    /// The minor version of the protocol.
-    pub minor: u32,
-}
-
-/// Waits for the kernel's INIT request and answers it. Also returns slots in the kernel's io_uring
+/// Waits for the kernel's INIT request and answers it. Returns the granted capabilities, and slots in the kernel's io_uring
 /// queues; if there are any, they must be served.
 ///
 /// # Errors
@@ -81,7 +72,7 @@ pub struct Agreement {
 pub(crate) fn agree(
     device: &Arc<Device>,
     requested: &SessionOptions,
-) -> io::Result<(Agreement, Vec<Slot>)> {
+) -> io::Result<(Capabilities, Vec<Slot>)> {
     let (unique, offer) = receive_offer(device)?;
     if offer.major != MAJOR || offer.minor < OLDEST_MINOR {
         device.reply(unique, Err(Errno::PROTO));
@@ -94,12 +85,9 @@ pub(crate) fn agree(
         ));
     }
     let offered = u64::from(offer.flags) | u64::from(offer.flags2) << 32;
-    let agreement = Agreement {
-        capabilities: Capabilities::from_bits_truncate(offered)
-            & wanted(offer.minor, requested.capabilities),
-        minor: offer.minor.min(MINOR),
-    };
-    let mut answer = answer(&agreement, &offer, requested);
+    let granted =
+        Capabilities::from_bits_truncate(offered) & wanted(offer.minor, requested.capabilities);
+    let mut answer = answer(granted, &offer, requested);
     let queues = match offered & OVER_IO_URING {
         0 => Vec::new(),
         _ => queues(device, requested, payload_len(&answer)),
@@ -108,7 +96,7 @@ pub(crate) fn agree(
         answer.flags2 |= (OVER_IO_URING >> 32) as u32;
     }
     device.reply(unique, Ok(answer.as_bytes()));
-    Ok((agreement, queues))
+    Ok((granted, queues))
 }
 
 /// What is wanted of a kernel with this minor version.
@@ -159,16 +147,11 @@ fn payload_len(answer: &InitOut) -> usize {
     MIN_READ_BUFFER.max(answer.max_write as usize).max(pages)
 }
 
-fn answer(agreement: &Agreement, offer: &InitIn, requested: &SessionOptions) -> InitOut {
-    let flags = agreement.capabilities.bits();
-    let stack_depth = if agreement.capabilities.contains(Capabilities::PASSTHROUGH) {
-        requested.max_stack_depth
-    } else {
-        0
-    };
+fn answer(granted: Capabilities, offer: &InitIn, requested: &SessionOptions) -> InitOut {
+    let flags = granted.bits();
     InitOut {
         major: MAJOR,
-        minor: agreement.minor,
+        minor: offer.minor.min(MINOR),
         max_readahead: requested.max_readahead.min(offer.max_readahead),
         // The low and the high half.
         flags: flags as u32,
@@ -180,7 +163,8 @@ fn answer(agreement: &Agreement, offer: &InitIn, requested: &SessionOptions) -> 
         time_gran: 1,
         max_pages: (requested.max_read.max(requested.max_write) as usize).div_ceil(page_size())
             as u16,
-        max_stack_depth: stack_depth,
+        // The kernel looks at it only with PASSTHROUGH.
+        max_stack_depth: requested.max_stack_depth,
         ..Default::default()
     }
 }

@@ -36,7 +36,7 @@ mod worker;
 pub use awake::Awake;
 pub use connection::{Backing, Connection};
 pub use filesystem::{EntryName, FileSystem};
-pub use init::{Agreement, Answering, SessionOptions};
+pub use init::{Answering, SessionOptions};
 pub use listing::{Name, Names};
 pub use session::{Serving, Transport, serve};
 pub use shares::Shares;

@@ -9,7 +9,7 @@ use std::{
 use verimount_names::named;
 
 use crate::{
-    Agreement, Answering, Awake, Connection, FileSystem, SessionOptions,
+    Answering, Awake, Capabilities, Connection, FileSystem, SessionOptions,
     abi::{InHeader, MIN_READ_BUFFER, WriteIn},
     callers::Callers,
     device::Device,
@@ -44,7 +44,7 @@ named! {
     }
 }
 
-/// Does the INIT negotiation, calls `agreed` with its result, and starts the threads that answer the kernel: when this returns,
+/// Does the INIT negotiation, calls `agreed` with the granted capabilities, and starts the threads that answer the kernel: when this returns,
 /// the mount can be used. `device` is the open `/dev/fuse` of a mount. `awake` keeps idle processors awake meanwhile.
 ///
 /// Requests come through io_uring if that is negotiated; otherwise through `/dev/fuse`, for `threads` threads, or more with
@@ -58,13 +58,13 @@ pub fn serve<F: FileSystem>(
     requested: &SessionOptions,
     threads: NonZeroUsize,
     awake: Option<Awake>,
-    agreed: impl FnOnce(&Agreement, Connection) -> io::Result<()>,
+    agreed: impl FnOnce(Capabilities, Connection) -> io::Result<()>,
 ) -> io::Result<Serving> {
     let device = Arc::new(Device::new(device));
-    let (agreement, queues) = agree(&device, requested)?;
+    let (granted, queues) = agree(&device, requested)?;
     let (devices, transport) = devices(&device, threads, !queues.is_empty());
     let callers = Callers::open();
-    agreed(&agreement, Connection::new(device.clone()))?;
+    agreed(granted, Connection::new(device.clone()))?;
     let room = buffer_size(requested);
     let pool = match requested.answering {
         Answering::Fairly => Some(Pool::new(devices.len())),

@@ -11,7 +11,9 @@ use std::{
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use verimount_fuse::{Agreement, Awake, Connection, FileSystem, SessionOptions, Transport, serve};
+use verimount_fuse::{
+    Awake, Capabilities, Connection, FileSystem, SessionOptions, Transport, serve,
+};
 use verimount_names::printable;
 
 use crate::{
@@ -123,12 +125,12 @@ pub trait Mountable: FileSystem {
     /// The capabilities and limits to request from the kernel.
     fn session_options(&self) -> SessionOptions;
 
-    /// Called with the result of the INIT negotiation. `connection` can be used from now on.
+    /// Called with the capabilities that the kernel has granted. `connection` can be used from now on.
     ///
     /// # Errors
-    /// Why the file system cannot work with this result.
-    fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()> {
-        let _ = (agreement, connection);
+    /// Why the file system cannot work with these.
+    fn agreed(&self, granted: Capabilities, connection: Connection) -> io::Result<()> {
+        let _ = (granted, connection);
         Ok(())
     }
 }
@@ -157,8 +159,8 @@ pub fn attach<F: Mountable>(
     let device = open_mounted(&mount_point, options).map_err(refused)?;
     let held = HeldMount::new(mount_point.clone());
     let mut large_read_ahead = false;
-    let agreed = |agreement: &Agreement, connection| {
-        fs.agreed(agreement, connection)?;
+    let agreed = |granted, connection| {
+        fs.agreed(granted, connection)?;
         // After the INIT negotiation, which sets it as well.
         large_read_ahead = raise_read_ahead(&held.own);
         Ok(())

@@ -19,8 +19,8 @@ use verimount_bridge::{
     Serving, policy::Policy,
 };
 use verimount_fuse::{
-    Agreement, Answering, Attr, Backing, Capabilities, Connection, Entry, Generation, Node, NodeId,
-    OpenFlags, Opened, SessionOptions,
+    Answering, Attr, Backing, Capabilities, Connection, Entry, Generation, Node, NodeId, OpenFlags,
+    Opened, SessionOptions,
 };
 use verimount_mount::Mountable;
 
@@ -311,8 +311,8 @@ impl Mountable for BridgeFs {
         }
     }
 
-    fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()> {
-        let has_it = agreement.capabilities.contains(Capabilities::PASSTHROUGH);
+    fn agreed(&self, granted: Capabilities, connection: Connection) -> io::Result<()> {
+        let has_it = granted.contains(Capabilities::PASSTHROUGH);
         if self.options.passthrough == Passthrough::Require && !has_it {
             return Err(io::Error::other(
                 "this kernel does not pass files through (Linux 6.9 does)",

@@ -7,8 +7,8 @@ use std::{cell::LazyCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, ti
 
 use rustix::{fs::OFlags, io::Errno};
 use verimount_fuse::{
-    Agreement, Answering, Attr, Caller, Capabilities, Connection, Entry, EntryName, FileSystem,
-    Generation, Handle, Names, Node, NodeId, Opened, Read, Seek, SessionOptions, StatFs,
+    Answering, Attr, Caller, Capabilities, Connection, Entry, EntryName, FileSystem, Generation,
+    Handle, Names, Node, NodeId, Opened, Read, Seek, SessionOptions, StatFs,
 };
 use verimount_mount::{Mountable, STATUS_XATTR};
 use verimount_source::Scratch;
@@ -157,11 +157,11 @@ impl Mountable for ImageFs {
         }
     }
 
-    fn agreed(&self, agreement: &Agreement, connection: Connection) -> io::Result<()> {
+    fn agreed(&self, granted: Capabilities, connection: Connection) -> io::Result<()> {
         let Some(resident) = &self.resident else {
             return Ok(());
         };
-        if !agreement.capabilities.contains(Capabilities::PASSTHROUGH) {
+        if !granted.contains(Capabilities::PASSTHROUGH) {
             return Err(io::Error::other(
                 "this kernel does not pass files through, as resident files need (Linux 6.9 does)",
             ));

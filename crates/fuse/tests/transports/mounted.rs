@@ -175,7 +175,7 @@ pub(crate) fn serve(
             Wanted::Fair => Answering::Fairly,
         },
     };
-    let agreed = |_: &_, _| Ok(());
+    let agreed = |_, _| Ok(());
     let serving = verimount_fuse::serve(fs, device.into(), &requested, threads, None, agreed);
     Some(serving.unwrap())
 }
