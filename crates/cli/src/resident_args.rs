@@ -42,11 +42,12 @@ impl ResidentArgs {
             }
             patterns => ResidentFiles::matching(patterns, limit),
         };
-        let files = files.map_err(|error| match error.kind() {
+        let mut files = files.map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => wrong_usage(format_args!("--resident: {error}")),
             _ => anyhow::Error::from(error).context("--resident"),
         })?;
+        files.ahead = ahead;
         sandbox.resident(&files);
-        Ok(Some(files.ahead(ahead)))
+        Ok(Some(files))
     }
 }

@@ -90,10 +90,8 @@ pub fn mount(
     let fs = ImageFs::new(tree, served).with_owners(options.owners);
     let fs = fs.map_err(|_| Fault::PermissionsStored.at(&location))?;
     let fs = fs.with_resident(resident.clone());
-    let ahead = options
-        .resident
-        .as_ref()
-        .is_some_and(ResidentFiles::is_ahead);
+    let resident_files = options.resident.as_ref();
+    let ahead = resident_files.is_some_and(|files| files.ahead);
     let options = options.attaching(location.to_string(), content.is_remote());
     let mounted = attach(Arc::new(fs), directory.as_ref(), &options);
     let mounted = mounted.map_err(|error| Fault::Mount(error).somewhere())?;

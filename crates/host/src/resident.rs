@@ -19,7 +19,8 @@ pub struct ResidentFiles {
     /// All files, or those that match.
     patterns: Option<Patterns>,
     memory: Arc<ResidentMemory>,
-    ahead: bool,
+    /// Whether they are loaded at once, in the order of the image, as many as there is memory for.
+    pub ahead: bool,
 }
 
 impl ResidentFiles {
@@ -57,13 +58,6 @@ impl ResidentFiles {
         })
     }
 
-    /// Whether they are loaded at once, in the order of the image, as many as there is memory for.
-    #[must_use]
-    pub fn ahead(mut self, ahead: bool) -> Self {
-        self.ahead = ahead;
-        self
-    }
-
     /// A path by which this process reaches the memory, which a sandbox has to leave it.
     pub fn path(&self) -> PathBuf {
         self.memory.path()
@@ -82,10 +76,6 @@ impl ResidentFiles {
     /// Keeps the selected files of a tree.
     pub(crate) fn keep(&self, tree: &Arc<VerifiedTree>, selected: SelectedFiles) -> Arc<Resident> {
         Resident::new(tree.clone(), self.memory.clone(), selected, auto_threads())
-    }
-
-    pub(crate) fn is_ahead(&self) -> bool {
-        self.ahead
     }
 }
 

@@ -29,8 +29,6 @@ pub struct CheckOptions {
 pub struct Checked {
     /// The size of the volume's disk in bytes.
     pub size: u64,
-    /// How many bytes a crash had left unchecked. Their tags were recalculated first.
-    pub recalculated: u64,
     /// The first sector whose tag has still to be recalculated, which takes writing. From there on, blocks that were
     /// being written in the crash were not checked.
     pub unchecked_from: Option<u64>,
@@ -113,16 +111,14 @@ fn check_open(
     found: &mut dyn FnMut(&BadRange),
     watch: &mut Watch<'_>,
 ) -> Result<Checked, VolumeError> {
-    let recalculated = match volume.mode() {
-        Mode::ReadOnly => 0,
-        _ => recalculate(volume, watch)?,
-    };
+    if volume.mode() != Mode::ReadOnly {
+        recalculate(volume, watch)?;
+    }
     for sectors in &options.accept_unverified {
         volume.accept_unverified(sectors.clone())?;
     }
     let checked = Checked {
         size: volume.size(),
-        recalculated,
         unchecked_from: volume.recalculation_sector(),
     };
     let mut progress = step(watch, Step::Check, checked.size);
@@ -130,16 +126,11 @@ fn check_open(
     Ok(checked)
 }
 
-/// Finishes a pending recalculation, without which a part of the volume cannot be checked; its bytes.
-fn recalculate(volume: &Volume, watch: &mut Watch<'_>) -> Result<u64, VolumeError> {
+/// Finishes a pending recalculation, without which a part of the volume cannot be checked.
+fn recalculate(volume: &Volume, watch: &mut Watch<'_>) -> Result<(), VolumeError> {
     let Some(sector) = volume.recalculation_sector() else {
-        return Ok(0);
+        return Ok(());
     };
     let mut progress = step(watch, Step::Recalculate, volume.size() - sector * SECTOR);
-    let mut bytes_done = 0;
-    volume.recalculate(&mut |bytes| {
-        bytes_done += bytes;
-        progress(bytes)
-    })?;
-    Ok(bytes_done)
+    volume.recalculate(&mut progress)
 }

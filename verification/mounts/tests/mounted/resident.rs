@@ -17,6 +17,12 @@ use crate::prelude::*;
 /// What any test may use of it.
 const LIMIT: u64 = 64 << 20;
 
+/// Files that are loaded at once.
+fn at_once(mut files: ResidentFiles) -> ResidentFiles {
+    files.ahead = true;
+    files
+}
+
 fn all(limit: u64) -> ResidentFiles {
     ResidentFiles::all(limit).unwrap()
 }
@@ -112,7 +118,7 @@ fn only_what_matches_is_loaded() {
 #[test]
 fn what_fits_is_loaded_ahead() {
     let world = needs!(world_with_files(&[3 << 20, 9 << 20, 2 << 20]));
-    let mounted = mount_resident(&world, all(6 << 20).ahead(true));
+    let mounted = mount_resident(&world, at_once(all(6 << 20)));
     eventually("all that fits is loaded", || resident(&mounted).loads == 2);
     assert!(fs::read(mounted.path("0")).unwrap() == noise(3 << 20, 0));
     assert!(fs::read(mounted.path("2")).unwrap() == noise(2 << 20, 2));
@@ -169,7 +175,7 @@ fn a_damaged_directory_is_passed_over() {
     build(&tree, &image, &BuildOptions::default()).unwrap();
     flip_where(&image, b"500-is-a-name");
     let wanted = ResidentFiles::matching(["**/wanted"], LIMIT).unwrap();
-    let mounted = mount_resident(&world, wanted.ahead(true));
+    let mounted = mount_resident(&world, at_once(wanted));
     eventually("it is loaded", || resident(&mounted).loads == 1);
     assert!(fs::read(mounted.path("wanted")).unwrap() == noise(100_000, 1));
     assert_eq!(mounted.reads(), 0);
@@ -362,7 +368,7 @@ fn nothing_is_loaded_ahead_after_the_end() {
     });
     let source = Location::source("image", gated.clone());
     let closed = gated.gate.write().unwrap();
-    let mounted = mount_resident_from(source, &world, all(LIMIT).ahead(true));
+    let mounted = mount_resident_from(source, &world, at_once(all(LIMIT)));
     eventually("one is being loaded", || resident(&mounted).loading == 1);
     mounted.unmount();
     drop(closed);
