@@ -38,8 +38,8 @@ fuzz_target!(|input: &[u8]| {
             }
         }
         Err(error) => {
-            assert!(error.line() <= text.split('\n').count());
-            assert!(error.column() > 0);
+            assert!(error.line <= text.split('\n').count());
+            assert!(error.column > 0);
         }
     }
 });

@@ -1,13 +1,12 @@
 use std::{ffi::OsStr, fmt, str::FromStr};
 
 use rustix::io::Errno;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::Caller;
 
 use super::{
-    Access, Facts, glob::Paths, magic::Magic, one_or_many::OneOrMany, size::SizeRange,
-    text::from_text,
+    Access, Facts, glob::Paths, magic::Magic, one_or_many::OneOrMany, size::SizeRange, text::Text,
 };
 
 /// The longest name of an extended attribute that Linux allows, in bytes.
@@ -20,7 +19,7 @@ pub(super) enum Condition {
     CallerUid(OneOrMany<u32>),
     CallerGid(OneOrMany<u32>),
     Path(Paths),
-    Size(OneOrMany<SizeRange>),
+    Size(OneOrMany<Text<SizeRange>>),
     OwnerUid(OneOrMany<u32>),
     OwnerGid(OneOrMany<u32>),
     Xattr(OneOrMany<Xattr>),
@@ -31,7 +30,7 @@ pub(super) enum Condition {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Xattr {
-    name: XattrName,
+    name: Text<XattrName>,
     /// The required value; any value if none is given.
     equals: Option<String>,
 }
@@ -55,12 +54,6 @@ impl FromStr for XattrName {
     }
 }
 
-impl<'de> Deserialize<'de> for XattrName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer)
-    }
-}
-
 impl Condition {
     /// Whether it holds.
     pub(super) fn holds(&self, facts: &dyn Facts) -> Result<bool, Errno> {
@@ -71,7 +64,7 @@ impl Condition {
             Self::Path(paths) => paths.contain(facts.path()?),
             Self::Size(ranges) => {
                 let size = facts.size()?;
-                ranges.iter().any(|range| range.contains(size))
+                ranges.iter().any(|range| range.0.contains(size))
             }
             Self::OwnerUid(uids) => is_among(uids, facts.owner()?.0),
             Self::OwnerGid(gids) => is_among(gids, facts.owner()?.1),
@@ -130,8 +123,13 @@ fn has_magic(facts: &dyn Facts, magic: &Magic) -> Result<bool, Errno> {
 }
 
 impl Xattr {
+    fn name(&self) -> &str {
+        let Text(XattrName(name)) = &self.name;
+        name
+    }
+
     fn is_of(&self, facts: &dyn Facts) -> Result<bool, Errno> {
-        let found = facts.xattr(OsStr::new(&self.name.0))?;
+        let found = facts.xattr(OsStr::new(self.name()))?;
         Ok(found.is_some_and(|found| {
             let wanted = self.equals.as_ref();
             wanted.is_none_or(|wanted| wanted.as_bytes() == found)
@@ -158,8 +156,8 @@ impl fmt::Display for Condition {
 impl fmt::Display for Xattr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.equals {
-            Some(value) => write!(f, "{} = {value:?}", self.name.0),
-            None => f.write_str(&self.name.0),
+            Some(value) => write!(f, "{} = {value:?}", self.name()),
+            None => f.write_str(self.name()),
         }
     }
 }

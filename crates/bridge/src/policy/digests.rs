@@ -1,9 +1,9 @@
-use std::{collections::HashSet, str::FromStr};
+use std::collections::HashSet;
 
 use serde::{Deserialize, Deserializer};
-use verimount_verity::{FileDigest, ParseDigestError};
+use verimount_verity::FileDigest;
 
-use super::{one_or_many::OneOrMany, text::from_text};
+use super::{one_or_many::OneOrMany, text::Text};
 
 /// Digests, one of which a file must have, verified by the kernel.
 #[derive(Debug)]
@@ -17,24 +17,7 @@ impl Digests {
 
 impl<'de> Deserialize<'de> for Digests {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let digests: OneOrMany<Listed> = OneOrMany::deserialize(deserializer)?;
+        let digests: OneOrMany<Text<FileDigest>> = OneOrMany::deserialize(deserializer)?;
         Ok(Self(digests.iter().map(|listed| listed.0).collect()))
-    }
-}
-
-/// A digest in the document.
-struct Listed(FileDigest);
-
-impl FromStr for Listed {
-    type Err = ParseDigestError;
-
-    fn from_str(text: &str) -> Result<Self, ParseDigestError> {
-        text.parse().map(Self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Listed {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer)
     }
 }

@@ -10,6 +10,7 @@ use super::{
     magic::Magic,
     one_or_many::OneOrMany,
     size::SizeRange,
+    text::Text,
 };
 
 /// The longest text in bytes: far more than needed, and fast to parse.
@@ -58,7 +59,7 @@ struct RuleDocument {
     caller_uid: Option<OneOrMany<u32>>,
     caller_gid: Option<OneOrMany<u32>>,
     path: Option<Paths>,
-    size: Option<OneOrMany<SizeRange>>,
+    size: Option<OneOrMany<Text<SizeRange>>>,
     owner_uid: Option<OneOrMany<u32>>,
     owner_gid: Option<OneOrMany<u32>>,
     xattr: Option<OneOrMany<Xattr>>,

@@ -10,8 +10,10 @@ use super::document::line_of;
 #[error("{}:{line}:{column}: {message}", printable(file))]
 pub struct PolicyError {
     file: PathBuf,
-    line: usize,
-    column: usize,
+    /// The line of the error, counted from 1.
+    pub line: usize,
+    /// The character within the line, counted from 1.
+    pub column: usize,
     message: String,
 }
 
@@ -35,15 +37,5 @@ impl PolicyError {
             column: column.saturating_add(1),
             message: defect.message,
         }
-    }
-
-    /// The line of the error, counted from 1.
-    pub fn line(&self) -> usize {
-        self.line
-    }
-
-    /// The character within the line, counted from 1.
-    pub fn column(&self) -> usize {
-        self.column
     }
 }

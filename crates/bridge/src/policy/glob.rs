@@ -7,7 +7,7 @@ use super::{
     moves::Kind,
     one_or_many::OneOrMany,
     reach::{Below, Reach},
-    text::from_text,
+    text::Text,
 };
 
 /// The longest pattern in bytes: the longest path in Linux.
@@ -16,7 +16,7 @@ const MAX_LEN: usize = 4096;
 /// Patterns of paths below the source, one of which must match.
 #[derive(Debug)]
 pub(super) struct Paths {
-    patterns: OneOrMany<Pattern>,
+    patterns: OneOrMany<Text<Pattern>>,
     set: GlobSet,
     below: Below,
 }
@@ -46,12 +46,13 @@ impl fmt::Display for Paths {
 
 impl<'de> Deserialize<'de> for Paths {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let patterns: OneOrMany<Pattern> = OneOrMany::deserialize(deserializer)?;
+        let patterns: OneOrMany<Text<Pattern>> = OneOrMany::deserialize(deserializer)?;
+        let globs = patterns.iter().map(|Text(Pattern(glob))| glob);
         let mut set = GlobSet::builder();
-        for pattern in patterns.iter() {
-            set.add(pattern.0.clone());
+        for glob in globs.clone() {
+            set.add(glob.clone());
         }
-        let regexes: Vec<_> = patterns.iter().map(|pattern| pattern.0.regex()).collect();
+        let regexes: Vec<_> = globs.map(Glob::regex).collect();
         let below = Below::new(&regexes).map_err(de::Error::custom)?;
         let set = set.build().map_err(de::Error::custom)?;
         Ok(Self {
@@ -91,11 +92,5 @@ impl FromStr for Pattern {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.0.glob())
-    }
-}
-
-impl<'de> Deserialize<'de> for Pattern {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer)
     }
 }

@@ -1,9 +1,6 @@
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Deserializer};
 use thiserror::Error;
-
-use super::text::from_text;
 
 /// A range of lengths, whose end is exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,12 +63,6 @@ impl fmt::Display for SizeRange {
             Some(to) => write!(f, "{}..{to}", self.from),
             None => write!(f, "{}..", self.from),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for SizeRange {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        from_text(deserializer)
     }
 }
 

@@ -1,18 +1,25 @@
 use std::{fmt, marker::PhantomData, str::FromStr};
 
 use serde::{
-    Deserializer,
+    Deserialize, Deserializer,
     de::{self, Visitor},
 };
 
-/// Parses a value written as text. Errors are found while the deserialiser still knows the position
-/// in the document.
-pub(super) fn from_text<'de, T, D>(deserializer: D) -> Result<T, D::Error>
-where
-    T: FromStr<Err: fmt::Display>,
-    D: Deserializer<'de>,
-{
-    deserializer.deserialize_str(TextVisitor(PhantomData))
+/// A value written as text. Errors are found while the deserialiser still knows the position in the document.
+#[derive(Debug)]
+pub(super) struct Text<T>(pub(super) T);
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = deserializer.deserialize_str(TextVisitor(PhantomData));
+        value.map(Self)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Text<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 struct TextVisitor<T>(PhantomData<T>);
