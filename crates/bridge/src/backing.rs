@@ -65,16 +65,6 @@ pub enum Serving<Id> {
     AppendOnly(Option<Id>),
 }
 
-impl<Id> Serving<Id> {
-    /// The backing file, if it is passed through.
-    pub fn passthrough(self) -> Option<Id> {
-        match self {
-            Self::Passthrough(id) => Some(id),
-            Self::Relay | Self::AppendOnly(_) => None,
-        }
-    }
-}
-
 /// The preferred serving mode of an open.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted<'a> {

@@ -216,14 +216,12 @@ impl<R: Register> Bridge<R> {
             (Way::Relay, _) => Wanted::Relay,
         };
         let served = self.backing.open(file.node(), wanted)?;
-        // If it is not passed through after all, open it now, to report errors to the opener.
-        if !served.is_passed_through() {
-            file.fd()?;
-        }
         let opens = &self.counters.opens;
         if served.is_passed_through() {
             opens.passthrough.add(1);
         } else {
+            // It is opened now, to report errors to the opener.
+            file.fd()?;
             opens.relay.add(1);
         }
         Ok(BridgedFile {

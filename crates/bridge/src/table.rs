@@ -87,16 +87,14 @@ struct Slot {
 
 #[derive(Debug)]
 struct Node {
-    file: FileId,
+    traces: Traces,
     lookups: u64,
-    location: Location,
-    handle: Option<Box<FileHandle>>,
     /// How many moves have begun or ended: odd during one. The kernel lets only one at a time move a file.
     moves: u32,
 }
 
 /// All data by which a file can be found again.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Traces {
     pub(crate) file: FileId,
     pub(crate) location: Location,
@@ -141,7 +139,7 @@ impl NodeTable {
         };
         debug_assert!(node.lookups > 0, "a file is remembered for its lookups");
         node.lookups = node.lookups.saturating_sub(count);
-        let (file, is_last) = (node.file, node.lookups == 0);
+        let (file, is_last) = (node.traces.file, node.lookups == 0);
         if is_last {
             shard.remove(self.hash(file), slot);
         }
@@ -187,7 +185,7 @@ impl NodeTable {
 
     /// Records a file's handle.
     pub(crate) fn set_handle(&self, id: NodeId, handle: FileHandle) {
-        self.with(id, |node| node.handle = Some(Box::new(handle)));
+        self.with(id, |node| node.traces.handle = Some(Box::new(handle)));
     }
 
     /// Whether a file is remembered.
@@ -197,16 +195,12 @@ impl NodeTable {
 
     /// Whether a file's handle is known.
     pub(crate) fn has_handle(&self, id: NodeId) -> bool {
-        self.with(id, |node| node.handle.is_some()) == Some(true)
+        self.with(id, |node| node.traces.handle.is_some()) == Some(true)
     }
 
     /// All data by which a file can be found again; `None` if it is not remembered.
     pub(crate) fn traces(&self, id: NodeId) -> Option<Traces> {
-        self.with(id, |node| Traces {
-            file: node.file,
-            location: node.location.clone(),
-            handle: node.handle.clone(),
-        })
+        self.with(id, |node| node.traces.clone())
     }
 
     /// The locations under which a file was found, the last one first; `None` if it is not remembered.
@@ -214,7 +208,7 @@ impl NodeTable {
         let (turn, slot, index) = parts(id);
         let mut shard = self.shards[index].lock();
         let node = shard.node(turn, slot)?;
-        let (file, last) = (node.file, node.location.clone());
+        let (file, last) = (node.traces.file, node.traces.location.clone());
         let others = shard.other_names.get(&slot).into_iter().flatten().cloned();
         Some((file, [last].into_iter().chain(others).collect()))
     }
@@ -227,7 +221,7 @@ impl NodeTable {
         let Some(node) = shard.node(turn, slot) else {
             return;
         };
-        let is_last = Some(&node.location) == found.first();
+        let is_last = Some(&node.traces.location) == found.first();
         let others = shard.other_names.get(&slot).map(Vec::as_slice);
         if is_last && others == found.get(1..) {
             shard.remove_other_names(slot, |name| outdated.contains(name));
@@ -281,16 +275,18 @@ impl Shard {
         debug_assert!(place.node.is_none(), "slot {slot} is not free");
         place.turn = place.turn.wrapping_add(1).max(1);
         place.node = Some(Node {
-            file,
+            traces: Traces {
+                file,
+                location: location.clone(),
+                handle: None,
+            },
             lookups: 0,
-            location: location.clone(),
-            handle: None,
             moves: 0,
         });
         let slots = &self.slots;
         self.by_file.insert_unique(hash, slot, |slot| {
             let node = slots[*slot as usize].node.as_ref();
-            hash_of(node.expect("only what is there is indexed").file)
+            hash_of(node.expect("only what is there is indexed").traces.file)
         });
         self.check(slot);
         Ok(slot)
@@ -301,12 +297,13 @@ impl Shard {
         let Some(node) = &mut self.slots[slot as usize].node else {
             return;
         };
-        if node.location == location {
+        let last = &mut node.traces.location;
+        if *last == location {
             return;
         }
-        let before = mem::replace(&mut node.location, location);
+        let before = mem::replace(last, location);
         if keeps_others {
-            let location = &node.location;
+            let location = &*last;
             let others = self.other_names.entry(slot).or_default();
             others.retain(|name| name != location);
             others.push(before);
@@ -347,14 +344,16 @@ impl Shard {
             "names are kept of nothing"
         );
         debug_assert!(
-            others.is_none_or(|others| node.is_some_and(|node| !others.contains(&node.location))),
+            others.is_none_or(
+                |others| node.is_some_and(|node| !others.contains(&node.traces.location))
+            ),
             "the last name is kept twice"
         );
     }
 
     fn file_in(&self, slot: u32) -> Option<FileId> {
         let node = self.slots[slot as usize].node.as_ref();
-        node.map(|node| node.file)
+        node.map(|node| node.traces.file)
     }
 
     /// The file in a slot, if the slot still has this generation.

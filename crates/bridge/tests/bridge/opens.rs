@@ -13,7 +13,7 @@ use rustix::{
 };
 use verimount_bridge::{NewFile, NodeId, Passthrough};
 
-use crate::support::{Bench, CALLER};
+use crate::support::{Bench, CALLER, passed_through};
 
 const READ: OFlags = OFlags::RDONLY;
 const WRITE: OFlags = OFlags::RDWR;
@@ -24,7 +24,7 @@ fn an_inode_has_one_backing_file_for_all_its_opens() {
     let node = bench.find("file");
     let open = |flags| bench.bridge.open(node, CALLER, flags).unwrap();
     let (first, second) = (open(READ), open(WRITE));
-    let [one, two] = [&first, &second].map(|file| file.serving().passthrough().unwrap());
+    let [one, two] = [&first, &second].map(|file| passed_through(file).unwrap());
     assert_eq!(one.number, two.number);
     let inode = fs::metadata(bench.folder.path().join("file"))
         .unwrap()
@@ -33,7 +33,7 @@ fn an_inode_has_one_backing_file_for_all_its_opens() {
     let number = one.number;
     drop((first, second));
     // It is kept for the next open, and taken back when the file is forgotten.
-    assert_eq!(open(READ).serving().passthrough().unwrap().number, number);
+    assert_eq!(passed_through(&open(READ)).unwrap().number, number);
     assert_eq!(bench.kernel.live.load(SeqCst), 1);
     bench.bridge.forget(node, 1);
     assert_eq!(bench.kernel.live.load(SeqCst), 0);
@@ -77,7 +77,7 @@ fn new_files_are_not_kept_open_for_writing() {
     let name = "new".as_ref();
     let created = bench.bridge.create(NodeId::ROOT, name, new, WRITE);
     let (_, file) = created.unwrap();
-    assert!(file.serving().passthrough().is_some());
+    assert!(passed_through(&file).is_some());
     drop(file);
     assert_eq!(bench.kernel.live.load(SeqCst), 0);
 }
@@ -91,10 +91,10 @@ fn later_opens_use_the_mode_of_the_first() {
     let node = bench.find("file");
     let open = |flags| bench.bridge.open(node, CALLER, flags).unwrap();
     let (reader, writer) = (open(READ), open(WRITE));
-    assert!(reader.serving().passthrough().is_some() && writer.serving().passthrough().is_some());
+    assert!(passed_through(&reader).is_some() && passed_through(&writer).is_some());
     drop((reader, writer));
     let (writer, reader) = (open(WRITE), open(READ));
-    assert!(writer.serving().passthrough().is_none() && reader.serving().passthrough().is_none());
+    assert!(passed_through(&writer).is_none() && passed_through(&reader).is_none());
     let mut content = [0; 8];
     assert_eq!(writer.write(b"C", 0, ReadWriteFlags::empty()), Ok(1));
     assert_eq!(reader.read(&mut content, 0), Ok(7));
@@ -130,7 +130,7 @@ fn a_denied_file_stays_denied_while_it_is_open() {
         let denied = bench.bridge.open(node, CALLER, flags);
         assert_eq!(denied.err(), Some(Errno::ACCESS));
     }
-    assert!(reader.serving().passthrough().is_some());
+    assert!(passed_through(&reader).is_some());
     let new = NewFile {
         caller: CALLER,
         mode: 0o600,
@@ -154,7 +154,7 @@ fn a_kernel_that_cannot_is_not_asked_again() {
         let node = bench.find("file");
         for _ in 0..3 {
             let file = bench.bridge.open(node, CALLER, READ).unwrap();
-            assert!(file.serving().passthrough().is_none());
+            assert!(passed_through(&file).is_none());
             let mut content = [0; 7];
             assert_eq!(file.read(&mut content, 0), Ok(7));
         }
@@ -171,10 +171,10 @@ fn one_refused_file_does_not_disable_passthrough() {
     let node = bench.find("file");
     let first = bench.bridge.open(node, CALLER, READ).unwrap();
     let second = bench.bridge.open(node, CALLER, READ).unwrap();
-    assert!(first.serving().passthrough().is_none() && second.serving().passthrough().is_none());
+    assert!(passed_through(&first).is_none() && passed_through(&second).is_none());
     drop((first, second));
     let third = bench.bridge.open(node, CALLER, READ).unwrap();
-    assert!(third.serving().passthrough().is_some());
+    assert!(passed_through(&third).is_some());
     assert_eq!(bench.bridge.status().passthrough.refusal, None);
 }
 
@@ -186,7 +186,7 @@ fn required_passthrough_fails_if_it_is_unavailable() {
     let refused = bench.bridge.open(node, CALLER, READ);
     assert_eq!(refused.err(), Some(Errno::PERM));
     let file = bench.bridge.open(node, CALLER, READ).unwrap();
-    assert!(file.serving().passthrough().is_some());
+    assert!(passed_through(&file).is_some());
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn passthrough_can_be_disabled() {
         .bridge
         .open(bench.find("file"), CALLER, WRITE)
         .unwrap();
-    assert!(file.serving().passthrough().is_none());
+    assert!(passed_through(&file).is_none());
     assert_eq!(bench.bridge.status().passthrough.fallbacks.get(), 0);
 }
 
@@ -237,9 +237,9 @@ fn rules_see_the_present_file() {
     );
     let node = bench.find("file");
     let open = || bench.bridge.open(node, CALLER, READ);
-    assert!(open().unwrap().serving().passthrough().is_none());
+    assert!(passed_through(&open().unwrap()).is_none());
     fs::write(bench.folder.path().join("file"), "contents").unwrap();
-    assert!(open().unwrap().serving().passthrough().is_some());
+    assert!(passed_through(&open().unwrap()).is_some());
     assert_eq!(bench.bridge.status().opens.audited.get(), 1);
     fs::create_dir(bench.folder.path().join("sub")).unwrap();
     let (root, file) = (NodeId::ROOT, "file".as_ref());

@@ -5,7 +5,7 @@ use std::{fs, sync::atomic::Ordering::SeqCst, thread};
 use rustix::{fs::OFlags, io::Errno};
 use verimount_bridge::{NodeId, Passthrough};
 
-use crate::support::{Bench, CALLER};
+use crate::support::{Bench, CALLER, passed_through};
 
 const THREADS: u64 = 50;
 const ROUNDS: u64 = 200;
@@ -57,9 +57,7 @@ fn open_and_close(bench: &Bench, mut random: u64) {
         };
         let entry = bench.bridge.mirror().lookup(NodeId::ROOT, name).unwrap();
         let file = bench.bridge.open(entry.node, CALLER, flags).unwrap();
-        bench
-            .kernel
-            .opened(entry.node, file.serving().passthrough());
+        bench.kernel.opened(entry.node, passed_through(&file));
         open.push((entry.node, file));
         if bits & 16 != 0 {
             thread::yield_now();
@@ -79,7 +77,7 @@ type Open = (
 );
 
 fn close(bench: &Bench, (node, file): Open) {
-    bench.kernel.released(node, file.serving().passthrough());
+    bench.kernel.released(node, passed_through(&file));
     drop(file);
     bench.bridge.forget(node, 1);
 }

@@ -3,10 +3,11 @@
 use std::{fs, path::Path, sync::Arc};
 
 use verimount_bridge::{
-    Bridge, Caller, Mirror, MirrorOptions, NodeId, Passthrough, policy::Policy,
+    Bridge, BridgedFile, Caller, Mirror, MirrorOptions, NodeId, Passthrough, Serving,
+    policy::Policy,
 };
 
-use crate::kernel::{Kernel, ToKernel};
+use crate::kernel::{BackingFile, Kernel, ToKernel};
 
 /// An ordinary user.
 pub(crate) const CALLER: Caller = Caller {
@@ -14,6 +15,14 @@ pub(crate) const CALLER: Caller = Caller {
     gid: 1000,
     pid: 1,
 };
+
+/// The backing file of a file that is passed through.
+pub(crate) fn passed_through(file: &BridgedFile<ToKernel>) -> Option<&BackingFile> {
+    match file.serving() {
+        Serving::Passthrough(backing) => Some(backing),
+        Serving::Relay | Serving::AppendOnly(_) => None,
+    }
+}
 
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
