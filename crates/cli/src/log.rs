@@ -24,7 +24,7 @@ use self::{
     fields::Fields,
     journal::WithPriority,
     kind::{LineKind, message},
-    queue::{LineSender, Queue},
+    queue::Queue,
     rate_limit::{Admission, LeftOut, RateLimit},
 };
 
@@ -32,6 +32,7 @@ use self::{
 type Kinds = RateLimit<LineKind>;
 
 /// The log of this process, written to standard error.
+#[derive(Clone)]
 pub(crate) struct Log {
     kinds: Arc<Kinds>,
     queue: Queue,
@@ -53,20 +54,18 @@ impl Log {
             .with_default_directive(LevelFilter::INFO.into())
             .from_env_lossy();
         let lines = fmt::layer().with_ansi(false).fmt_fields(Fields);
-        let lines = lines.with_writer(queue.sender());
+        let lines = lines.with_writer(queue.clone());
         let lines = match WithPriority::if_journal() {
             Some(format) => lines.event_format(format).boxed(),
             None => lines.boxed(),
         };
-        let limit = Limit {
-            kinds: Arc::clone(&kinds),
-            sender: queue.sender(),
-        };
-        registry().with(level).with(lines.with_filter(limit)).init();
+        let log = Self { kinds, queue };
+        let lines = lines.with_filter(log.clone());
+        registry().with(level).with(lines).init();
         // By default, the panicking thread, which may be serving a request, would write the message
         // itself and could block.
         panic::set_hook(Box::new(|panic| tracing::error!(%panic, "this is a bug")));
-        Ok(Self { kinds, queue })
+        Ok(log)
     }
 
     /// Redirects the log from standard error to `file`.
@@ -80,17 +79,12 @@ impl Log {
     /// Writes the pending lines, waiting only briefly for a blocked log.
     pub(crate) fn finish(self) {
         self.kinds.take_left_out().into_iter().for_each(report);
-        self.queue.flush();
+        self.queue.drain();
     }
 }
 
-/// A filter that drops lines beyond the rate limit of their kind.
-struct Limit {
-    kinds: Arc<Kinds>,
-    sender: LineSender,
-}
-
-impl<S: Subscriber> Filter<S> for Limit {
+/// Drops lines beyond the rate limit of their kind.
+impl<S: Subscriber> Filter<S> for Log {
     fn enabled(&self, _: &tracing::Metadata<'_>, _: &Context<'_, S>) -> bool {
         true
     }
@@ -103,7 +97,7 @@ impl<S: Subscriber> Filter<S> for Limit {
         let kind = LineKind::of(event);
         let admitted = self.kinds.admit(kind, Instant::now(), || message(event));
         if admitted == Admission::FirstLeftOut {
-            self.sender.wake();
+            self.queue.wake();
         }
         admitted == Admission::Logged
     }

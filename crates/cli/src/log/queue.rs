@@ -22,13 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A queue of lines, written by a separate thread, so that a blocked log, such as a pipe that
 /// nobody reads, blocks no other thread.
-pub(super) struct Queue {
-    sender: LineSender,
-}
-
-/// Sends lines to a [`Queue`].
 #[derive(Clone)]
-pub(super) struct LineSender {
+pub(super) struct Queue {
     messages: SyncSender<Message>,
     lost: Arc<AtomicU64>,
 }
@@ -53,15 +48,10 @@ impl Queue {
         report: impl FnMut(Instant) -> Option<Instant> + Send + 'static,
     ) -> io::Result<Self> {
         let (messages, received) = sync_channel(MAX_WAITING);
-        let lost = Arc::default();
-        let sender = LineSender { messages, lost };
-        let lost = Arc::clone(&sender.lost);
-        thread::Builder::new().spawn(move || write_lines(&received, &lost, report))?;
-        Ok(Self { sender })
-    }
-
-    pub(super) fn sender(&self) -> LineSender {
-        self.sender.clone()
+        let lost = Arc::<AtomicU64>::default();
+        let counted = lost.clone();
+        thread::Builder::new().spawn(move || write_lines(&received, &counted, report))?;
+        Ok(Self { messages, lost })
     }
 
     /// Writes the pending lines, and then switches to `file`.
@@ -72,21 +62,19 @@ impl Queue {
         let (answer, answered) = sync_channel(1);
         let ended = |_| io::Error::other("the log's thread has ended");
         let request = Message::WriteTo(file, answer);
-        self.sender.messages.send(request).or(Err(ended(())))?;
+        self.messages.send(request).or(Err(ended(())))?;
         answered.recv().or(Err(ended(())))?
     }
 
     /// Waits briefly until the pending lines are written.
-    pub(super) fn flush(&self) {
+    pub(super) fn drain(&self) {
         let (done, is_done) = sync_channel(0);
-        if self.sender.messages.try_send(Message::Flush(done)).is_ok() {
+        if self.messages.try_send(Message::Flush(done)).is_ok() {
             // Nothing is ever sent on this channel; the sender is only dropped.
             let _ = is_done.recv_timeout(PATIENCE);
         }
     }
-}
 
-impl LineSender {
     /// Wakes the thread to call `report`.
     pub(super) fn wake(&self) {
         // If the queue is full, the thread is awake and will call it anyway.
@@ -94,7 +82,7 @@ impl LineSender {
     }
 }
 
-impl Write for LineSender {
+impl Write for Queue {
     /// Queues one line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self
@@ -112,7 +100,7 @@ impl Write for LineSender {
     }
 }
 
-impl MakeWriter<'_> for LineSender {
+impl MakeWriter<'_> for Queue {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
