@@ -83,6 +83,12 @@ impl ContentArgs {
         }
         Ok(content)
     }
+
+    /// How other content is reached, of which nothing is verified.
+    pub(crate) fn reach(&self, location: &Location) -> Result<OpenOptions> {
+        let (access, options) = (&self.read.access, self.registry.apply(OpenOptions::new()));
+        access.apply_if(location.is_remote(), options)
+    }
 }
 
 /// Says which places of content have failed or were wrong, and that it was taken from others.
@@ -97,14 +103,6 @@ pub(crate) fn say_mirrors(content: &Content) {
                 place.wrong
             ));
         }
-    }
-}
-
-impl ContentArgs {
-    /// How other content is reached, of which nothing is verified.
-    pub(crate) fn reach(&self, location: &Location) -> Result<OpenOptions> {
-        let options = self.read.access_options(location)?;
-        Ok(self.registry.apply(options))
     }
 }
 

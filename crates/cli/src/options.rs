@@ -225,12 +225,6 @@ impl ReadArgs {
             .tree_cache(usize::try_from(self.tree_cache).unwrap_or(usize::MAX));
         self.access.apply_if(is_remote, options)
     }
-
-    /// The options for reaching what is at `location`, without those for reading it.
-    pub(crate) fn access_options(&self, location: &Location) -> Result<OpenOptions> {
-        self.access
-            .apply_if(location.is_remote(), OpenOptions::new())
-    }
 }
 
 #[cfg(test)]

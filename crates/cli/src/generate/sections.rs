@@ -111,16 +111,11 @@ fn is_call(line: &str, command: &Command) -> bool {
 fn signals(name: &str) -> Vec<(&'static str, &'static str)> {
     const ENDS: &str = "Ends it when all that is open is closed, or what has been asked for is answered. A second one ends it at once.";
     const LEFT: &str = "With --foreground, as SIGTERM. Any other SIGHUP ends nothing.";
+    let reloads = ("SIGHUP", "Reads the policy again, if there is one.");
+    let left = ("SIGHUP of a terminal that is gone", LEFT);
     match name {
-        "bridge" => vec![
-            ("SIGTERM, SIGINT", ENDS),
-            ("SIGHUP", "Reads the policy again, if there is one."),
-            ("SIGHUP of a terminal that is gone", LEFT),
-        ],
-        name if STAYING.contains(&name) => vec![
-            ("SIGTERM, SIGINT", ENDS),
-            ("SIGHUP of a terminal that is gone", LEFT),
-        ],
+        "bridge" => vec![("SIGTERM, SIGINT", ENDS), reloads, left],
+        name if STAYING.contains(&name) => vec![("SIGTERM, SIGINT", ENDS), left],
         _ => Vec::new(),
     }
 }
