@@ -1,5 +1,5 @@
 use std::{
-    io::{self, Write, stdout},
+    io::{Write, stdout},
     time::SystemTime,
 };
 
@@ -12,7 +12,7 @@ use verimount_host::{
 };
 
 use super::access::CacheArgs;
-use crate::{Outcome, commands::commands, json::write_report};
+use crate::{Outcome, commands::commands, json::write_report, template};
 
 commands! {
     /// Show, clear or verify the cache for content of URLs
@@ -53,24 +53,25 @@ pub(crate) struct Verify {
     json: bool,
 }
 
+/// The [template](template::print) of what is kept.
+const KEPT: &str = "\
+|{directory}: {allocated} of {limit} bytes
+objects|{key} {part}: {size} bytes, {allocated} on disk
+";
+
 impl Info {
     fn run(self) -> Result<Outcome> {
         let cache = self.cache.open()?;
         let stored = cache.stored()?;
         let allocated: u64 = stored.iter().map(|stored| stored.allocated).sum();
-        let json = self.json.then(|| {
-            json!({
-                "directory": printable(cache.path()).to_string(),
-                "limit": cache.limit(),
-                "allocated": allocated,
-                "objects": stored.iter().map(object_json).collect::<Vec<_>>(),
-            })
+        let report = json!({
+            "directory": printable(cache.path()).to_string(),
+            "limit": cache.limit(),
+            "allocated": allocated,
+            "objects": stored.iter().map(object_json).collect::<Vec<_>>(),
         });
-        Outcome::Good.report(json, |out| {
-            let (directory, limit) = (printable(cache.path()), cache.limit());
-            writeln!(out, "{directory}: {allocated} of {limit} bytes")?;
-            stored.iter().try_for_each(|stored| print(out, stored))
-        })
+        let json = self.json.then_some(&report);
+        Outcome::Good.report(json, |out| template::print(out, KEPT, &report))
     }
 }
 
@@ -84,17 +85,6 @@ fn object_json(stored: &Stored) -> Value {
         // In seconds since 1970.
         "used": used.map_or(0, |since| since.as_secs()),
     })
-}
-
-fn print(out: &mut impl Write, stored: &Stored) -> io::Result<()> {
-    let Stored {
-        key,
-        part,
-        size,
-        allocated,
-        ..
-    } = stored;
-    writeln!(out, "{key} {part}: {size} bytes, {allocated} on disk")
 }
 
 impl Clear {

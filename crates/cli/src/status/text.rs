@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use verimount::Pin;
 use verimount_host::{
     mounts::{ImageStatus, Kind, Status},
@@ -82,11 +82,7 @@ fn told(status: &Status) -> serde_json::Result<Value> {
             let digest = image.digest.as_deref();
             fields["digest"] = digest.unwrap_or("none: nothing is verified").into();
             fields["may_be_replaced"] = may_be_replaced(status, image).into();
-            if image
-                .resident
-                .as_ref()
-                .is_some_and(|resident| resident.loading == 0)
-            {
+            if fields.pointer("/resident/loading") == Some(&json!(0)) {
                 fields["resident"]["loading"] = Value::Null;
             }
         }
