@@ -33,7 +33,8 @@ pub struct Server {
     /// The socket's file, if it is removed at the end.
     own: Option<PathBuf>,
     has_stopped: AtomicBool,
-    limits: Limits,
+    /// What clients may use: by default the limits [of this system](Limits::of_system).
+    pub limits: Limits,
     clients: Clients,
 }
 
@@ -59,12 +60,6 @@ impl Server {
             limits: Limits::of_system(),
             clients: Clients::default(),
         }
-    }
-
-    /// Replaces the limits.
-    pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
     }
 
     /// Serves `export` to all clients, each with `threads` threads, until [`Self::stop`]. Pending

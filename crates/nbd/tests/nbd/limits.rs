@@ -159,9 +159,8 @@ fn a_handshake_has_a_time_limit() {
     };
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let server = Server::bind(&socket, Default::default())
-        .unwrap()
-        .with_limits(limits);
+    let mut server = Server::bind(&socket, Default::default()).unwrap();
+    server.limits = limits;
     let disk = Disk::default();
     thread::scope(|scope| {
         scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));
@@ -207,9 +206,8 @@ fn stop_while_answering(grace: Duration, then: impl FnOnce(Client, ScopedJoinHan
         grace,
         ..Limits::default()
     };
-    let server = Server::bind(&socket, Default::default())
-        .unwrap()
-        .with_limits(limits);
+    let mut server = Server::bind(&socket, Default::default()).unwrap();
+    server.limits = limits;
     let disk = Disk::default();
     thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&disk, NonZeroUsize::MIN));

@@ -148,9 +148,8 @@ pub(crate) fn serving_at_within(
 ) -> Disk {
     let folder = tempfile::tempdir().unwrap();
     let socket: PathBuf = folder.path().join("socket");
-    let server = Server::bind(&socket, Default::default())
-        .unwrap()
-        .with_limits(limits);
+    let mut server = Server::bind(&socket, Default::default()).unwrap();
+    server.limits = limits;
     let threads = NonZeroUsize::new(4).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| server.serve(&disk, threads));
