@@ -31,6 +31,14 @@ pub use verimount_sys::return_freed_memory;
 pub use crate::fault::of_volume as kind_of;
 use crate::fault::{ContentFault, Fault};
 
+/// What the volume at a path says of itself, also while it is in use. Nothing of it is verified.
+///
+/// # Errors
+/// [`WrongFormat`](verimount::ErrorKind::WrongFormat), [`Corrupt`](verimount::ErrorKind::Corrupt), and those of reading.
+pub fn superblock(path: &Path) -> Result<Superblock, Error> {
+    Superblock::read(&open_file(path)?).map_err(|error| Fault::volume(path, error))
+}
+
 /// What the file or block device at a path says of itself, and its size in bytes, if it is a volume. Nothing of it is verified.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use std::{
     fs,
     num::NonZeroU64,
     ops::{ControlFlow, Range},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use verimount::ErrorKind;
@@ -13,9 +13,16 @@ use verimount_host::volume::{
     VolumeFiles, Watcher, check, format, grow, open,
 };
 
+fn files(volume: PathBuf) -> VolumeFiles {
+    VolumeFiles {
+        volume,
+        data_device: None,
+    }
+}
+
 /// A new volume of 16 MiB in a folder.
 fn formatted(folder: &Path) -> VolumeFiles {
-    let files = VolumeFiles::from(&*folder.join("volume"));
+    let files = files(folder.join("volume"));
     let new = NewVolume {
         file_size: NonZeroU64::new(16 << 20),
         ..NewVolume::default()
@@ -110,7 +117,7 @@ fn what_is_not_empty_is_not_formatted() {
     let path = folder.path().join("file");
     let content = vec![1; 16 << 20];
     fs::write(&path, &content).unwrap();
-    let files = VolumeFiles::from(&*path);
+    let files = files(path.clone());
     let refused = format(&files, &NewVolume::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::WouldReplace);
     assert!(refused.to_string().ends_with("not empty"), "{refused}");

@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use verimount_host::{
     printable,
-    volume::{Padding, SECTOR, Superblock, VolumeFiles},
+    volume::{Padding, SECTOR, Superblock, superblock},
 };
 
 use crate::{Outcome, template::print};
@@ -43,7 +43,7 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let superblock = VolumeFiles::from(&*self.volume).superblock()?;
+        let superblock = superblock(&self.volume)?;
         let volume = printable(&self.volume).to_string();
         let report = superblock_json(&volume, &superblock);
         Outcome::Good.report(self.json.then_some(&report), |out| {

@@ -5,11 +5,10 @@ use std::{
 };
 
 use verimount::Error;
-use verimount_content::open_file;
-use verimount_integrity::{Devices, Superblock};
+use verimount_integrity::Devices;
 use verimount_source::{Counting, FileStorage, ReadAt};
 
-use crate::fault::{ContentFault, Fault};
+use crate::fault::ContentFault;
 
 /// A device of a volume, with statistics of its requests.
 pub type Device = Arc<Counting<FileStorage>>;
@@ -35,15 +34,6 @@ pub enum Access {
 /// The open files of a volume.
 #[derive(Debug)]
 pub struct OpenFiles(Vec<Device>);
-
-impl From<&Path> for VolumeFiles {
-    fn from(volume: &Path) -> Self {
-        Self {
-            volume: volume.to_owned(),
-            data_device: None,
-        }
-    }
-}
 
 impl VolumeFiles {
     /// Opens them.
@@ -72,15 +62,6 @@ impl VolumeFiles {
     pub fn are_in_use(&self) -> bool {
         let opened = FileStorage::open_read_only(&self.volume);
         opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
-    }
-
-    /// What the volume says of itself, also while it is in use. Nothing of it is verified.
-    ///
-    /// # Errors
-    /// [`WrongFormat`](verimount::ErrorKind::WrongFormat), [`Corrupt`](verimount::ErrorKind::Corrupt), and those of reading.
-    pub fn superblock(&self) -> Result<Superblock, Error> {
-        let source = open_file(&self.volume)?;
-        Superblock::read(&source).map_err(|error| Fault::volume(&self.volume, error))
     }
 
     /// Each path, in the order in which they are opened.

@@ -21,6 +21,13 @@ use crate::prelude::*;
 /// The modes that allow writing.
 const MODES: [Mode; 3] = [Mode::Journal, Mode::Bitmap, Mode::Direct];
 
+fn files(volume: &Path) -> VolumeFiles {
+    VolumeFiles {
+        volume: volume.to_owned(),
+        data_device: None,
+    }
+}
+
 /// Makes a new volume of this size.
 #[track_caller]
 fn format(path: &Path, mib: u64) {
@@ -28,7 +35,7 @@ fn format(path: &Path, mib: u64) {
         file_size: NonZeroU64::new(mib << 20),
         ..NewVolume::default()
     };
-    verimount_host::volume::format(&VolumeFiles::from(path), &new).unwrap();
+    verimount_host::volume::format(&files(path), &new).unwrap();
 }
 
 /// A volume in use.
@@ -52,7 +59,7 @@ impl Served {
         // descriptors for a moment.
         let mut opened = None;
         eventually("it is not in use", || {
-            let tried = verimount_host::volume::open(&VolumeFiles::from(path), &options);
+            let tried = verimount_host::volume::open(&files(path), &options);
             let is_in_use = matches!(&tried, Err(error) if error.to_string().contains("in use"));
             opened = (!is_in_use).then_some(tried);
             !is_in_use
