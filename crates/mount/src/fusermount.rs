@@ -67,25 +67,18 @@ fn option_list(options: &MountOptions) -> String {
         .source_name
         .replace('\\', "\\\\")
         .replace(',', "\\,");
-    let allow_other = if options.allow_other {
-        ",allow_other"
-    } else {
-        ""
-    };
     let either = |condition, one, other| if condition { one } else { other };
-    let access = either(options.read_only, "ro", "rw");
-    let exec = either(options.no_exec, "noexec", "exec");
-    // For root of a container; the program ignores the others' wish.
-    let suid = either(options.suid, "suid", "nosuid");
-    let dev = either(options.dev, "dev", "nodev");
-    let symfollow = if options.no_symfollow {
-        format!(",{NO_SYMFOLLOW}")
-    } else {
-        String::new()
-    };
-    format!(
-        "{access},{exec},{suid},{dev}{symfollow},default_permissions,fsname={source_name},subtype={SUBTYPE}{allow_other}"
-    )
+    let mut list = vec![
+        "default_permissions",
+        either(options.read_only, "ro", "rw"),
+        either(options.no_exec, "noexec", "exec"),
+        // For root of a container; the program ignores the others' wish.
+        either(options.suid, "suid", "nosuid"),
+        either(options.dev, "dev", "nodev"),
+    ];
+    list.extend(options.no_symfollow.then_some(NO_SYMFOLLOW));
+    list.extend(options.allow_other.then_some("allow_other"));
+    format!("{},fsname={source_name},subtype={SUBTYPE}", list.join(","))
 }
 
 /// Unmounts `mount_point`; with `lazy`, even if it is in use.
