@@ -157,7 +157,10 @@ pub fn attach<F: Mountable>(
     };
     check_descriptors(DESCRIPTORS).map_err(refused)?;
     let device = open_mounted(&mount_point, options).map_err(refused)?;
-    let held = HeldMount::new(mount_point.clone());
+    let held = HeldMount {
+        own: OwnMount::new(mount_point.clone()),
+        ended: false,
+    };
     let mut large_read_ahead = false;
     let agreed = |granted, connection| {
         fs.agreed(granted, connection)?;

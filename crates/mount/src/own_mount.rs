@@ -89,16 +89,6 @@ pub(crate) struct HeldMount {
     pub(crate) ended: bool,
 }
 
-impl HeldMount {
-    /// Holds the mount that was just made on `mount_point`.
-    pub(crate) fn new(mount_point: PathBuf) -> Self {
-        Self {
-            own: OwnMount::new(mount_point),
-            ended: false,
-        }
-    }
-}
-
 impl Drop for HeldMount {
     fn drop(&mut self) {
         // The connection ends the same way after an unmount and after an abort, which leaves a dead
