@@ -1,6 +1,7 @@
 use std::{
     num::NonZeroU32,
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -231,11 +232,10 @@ impl UseArgs {
         say_risk(self.mode);
         let files = self.devices.files();
         let (volume, opened) = when_closed(|| volume::open(&files, &options))?;
-        let commit_time = Duration::from_millis(self.commit_time.get().into());
-        Ok(OpenedVolume::new(
-            volume,
-            opened.each().to_vec(),
-            commit_time,
-        ))
+        Ok(OpenedVolume {
+            volume: Arc::new(volume),
+            devices: opened.each().to_vec(),
+            commit_time: Duration::from_millis(self.commit_time.get().into()),
+        })
     }
 }

@@ -40,7 +40,7 @@ impl Mount {
         };
         self.mount.background.serve(Kind::Volume, prepare, |()| {
             let opened = self.volume.open()?;
-            let mode = opened.volume().mode();
+            let mode = opened.volume.mode();
             let (opened, mounted) = opened.begin(|opened| self.mount(opened))?;
             Ok(Ready {
                 text: format!(
@@ -55,7 +55,7 @@ impl Mount {
     }
 
     fn mount(&self, opened: &OpenedVolume) -> Result<Mounted> {
-        let read_only = opened.volume().mode().is_read_only();
+        let read_only = opened.volume.mode().is_read_only();
         let source_name = self.volume.devices.shown();
         let fs = VolumeFs::new(opened.disk(&self.volume.devices.volume), self.access()?);
         let options = self.mount.attaching(source_name, read_only);

@@ -17,25 +17,13 @@ use verimount_host::{
 
 /// An open volume, which must be closed after use.
 pub(super) struct OpenedVolume {
-    volume: Arc<Volume>,
-    devices: Vec<Device>,
-    commit_time: Duration,
+    pub(super) volume: Arc<Volume>,
+    pub(super) devices: Vec<Device>,
+    /// How long writes may stay unflushed.
+    pub(super) commit_time: Duration,
 }
 
 impl OpenedVolume {
-    /// `commit_time` is how long writes may stay unflushed.
-    pub(super) fn new(volume: Volume, devices: Vec<Device>, commit_time: Duration) -> Self {
-        Self {
-            volume: Arc::new(volume),
-            devices,
-            commit_time,
-        }
-    }
-
-    pub(super) fn volume(&self) -> &Volume {
-        &self.volume
-    }
-
     /// The volume's disk, which must be dropped before the volume can be closed. `source` is the
     /// volume's file.
     pub(super) fn disk(&self, source: &Path) -> Disk {

@@ -42,22 +42,11 @@ pub(crate) struct Serve {
     background: BackgroundArgs,
 }
 
-/// A server that is not served yet.
-struct Bound {
-    server: Server,
-    socket: PathBuf,
-    registration: Option<Registration>,
-}
-
 impl Serve {
     pub(crate) fn run(self) -> Result<Outcome> {
         let prepare = |sandbox: &mut Sandbox| self.prepare(sandbox);
         self.background.serve(Kind::Export, prepare, |bound| {
-            let Bound {
-                server,
-                socket,
-                registration,
-            } = bound;
+            let (server, socket, registration) = bound;
             let opened = self.volume.open()?;
             let (opened, export) = opened.begin(|opened| self.export(opened))?;
             let threads = self.threads.0;
@@ -66,7 +55,7 @@ impl Serve {
                     "{} on {} (NBD, {} mode)",
                     self.volume.devices.shown(),
                     printable(&socket),
-                    opened.volume().mode(),
+                    opened.volume.mode(),
                 ),
                 serve: Box::new(move |signals| {
                     let threads = threads.unwrap_or_else(auto_threads);
@@ -77,8 +66,8 @@ impl Serve {
         })
     }
 
-    /// Makes and registers the socket, and keeps what serving the volume there takes.
-    fn prepare(&self, sandbox: &mut Sandbox) -> Result<Bound> {
+    /// Makes and registers the socket, and keeps what serving the volume there takes. Returns a server on it, and its path.
+    fn prepare(&self, sandbox: &mut Sandbox) -> Result<(Server, PathBuf, Option<Registration>)> {
         let (server, socket) = self.socket.bind()?;
         let registration = register(&socket);
         let removed = [absolute(&socket).ok(), Registration::link()];
@@ -87,11 +76,7 @@ impl Serve {
         if self.awake {
             sandbox.keep_awake();
         }
-        Ok(Bound {
-            server,
-            socket,
-            registration,
-        })
+        Ok((server, socket, registration))
     }
 
     fn export(&self, opened: &OpenedVolume) -> Result<VolumeExport> {
