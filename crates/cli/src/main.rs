@@ -33,7 +33,6 @@ mod outcome;
 mod owner_args;
 mod power_args;
 mod progress;
-#[cfg_attr(not(feature = "remote"), path = "remote/absent.rs")]
 mod remote;
 mod resident_args;
 mod seal;

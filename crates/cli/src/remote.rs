@@ -1,4 +1,4 @@
-//! What the command can do with content on other machines. Without the feature, `remote/absent.rs` is in its place.
+//! What the command can do with content on other machines.
 
 mod access;
 mod cache;

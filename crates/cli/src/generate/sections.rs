@@ -79,7 +79,7 @@ pub(super) fn write_sections(page: &mut impl Write, command: &Command) -> io::Re
         "FILES",
         files.map(|(file, meaning, _)| (*file, *meaning)),
     )?;
-    if cfg!(feature = "clouds") && OF_CLOUDS.contains(&name) {
+    if OF_CLOUDS.contains(&name) {
         write_section(page, "ENVIRONMENT", ENVIRONMENT.into_iter())?;
     }
     let signals = signals(name);
@@ -170,7 +170,6 @@ mod tests {
     use crate::Cli;
 
     #[test]
-    #[cfg_attr(not(feature = "clouds"), ignore = "the texts tell of all features")]
     fn examples_can_be_run() {
         for (example, _) in examples() {
             let words: Vec<&str> = example.split(' ').collect();
@@ -179,7 +178,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(not(feature = "clouds"), ignore = "the texts tell of all features")]
     fn every_page_that_is_told_of_is_one() {
         let mut command = Cli::command();
         command.build();
