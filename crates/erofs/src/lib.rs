@@ -63,6 +63,6 @@ pub use superblock::Superblock;
 pub use work::Work;
 #[cfg(feature = "write")]
 pub use writer::{
-    BuildError, ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec,
-    InvalidVolumeName, Level, Lz4Level, Options, Plan, Unstorable, VolumeName, ZstdLevel, plan,
+    ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec, InvalidVolumeName, Level,
+    Lz4Level, Options, Plan, Unstorable, VolumeName, ZstdLevel, plan,
 };

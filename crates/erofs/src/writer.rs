@@ -17,13 +17,13 @@ mod compress;
 mod directory;
 mod emit;
 mod equal;
-mod error;
 mod groups;
 mod layout;
 mod limits;
 mod metadata_space;
 mod shape;
 mod superblock;
+mod unstorable;
 mod uuid;
 mod volume_name;
 
@@ -33,7 +33,7 @@ use std::{
     sync::Arc,
 };
 
-use verimount_scan::{Entry, InodeId, Observer, SourceTree};
+use verimount_scan::{BuildError, Entry, InodeId, Observer, SourceTree};
 use verimount_source::Progress;
 
 use self::{
@@ -48,7 +48,7 @@ pub use self::{
         ClusterSize, Codec, Compression, InvalidClusterSize, InvalidCodec, Level, Lz4Level,
         ZstdLevel,
     },
-    error::{BuildError, Unstorable},
+    unstorable::Unstorable,
     volume_name::{InvalidVolumeName, VolumeName},
 };
 use crate::block_size::BlockSize;
@@ -95,7 +95,7 @@ struct Format {
 /// of each, and all of those whose parts are equal. `progress` is called with the bytes that were read.
 ///
 /// # Errors
-/// [`BuildError::Unstorable`] for what exceeds the limits of the format, [`BuildError::BlocksTooLarge`],
+/// [`BuildError::Unstorable`] for what exceeds the limits of the format, [`BuildError::Format`] for compressed images with large blocks,
 /// [`BuildError::Cancelled`] if `progress` says so, and [`BuildError::Scan`] for files that cannot be read,
 /// or have changed since the tree was scanned.
 pub fn plan(
@@ -104,7 +104,8 @@ pub fn plan(
     progress: &mut Progress<'_>,
 ) -> Result<Plan, BuildError> {
     if options.compression.is_some() && options.block_size.bits() > MAX_BLOCK_BITS {
-        return Err(BuildError::BlocksTooLarge);
+        let reason = "an image with blocks of more than 16 KiB cannot be compressed";
+        return Err(BuildError::Format(reason.into()));
     }
     let format = Format {
         block: options.block_size,

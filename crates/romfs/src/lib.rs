@@ -52,6 +52,6 @@ pub use node::{Node, NodeId};
 pub use reader::Romfs;
 pub use romfs_tree::RomfsTree;
 #[cfg(feature = "write")]
-pub use writer::{BuildError, Options, Plan, Unstorable, plan};
+pub use writer::{Options, Plan, Unstorable, plan};
 
 pub use verimount_tree::FileType;

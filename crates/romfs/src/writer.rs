@@ -5,18 +5,18 @@
 //! Writing the plan ([`emit`]) then only copies, front to back.
 
 mod emit;
-mod error;
 mod index;
 mod inspect;
 mod layout;
 mod tree;
+mod unstorable;
 
 use std::{io::Write, sync::Arc};
 
-use verimount_scan::{Entry, EntryId, Losses, Observer, SourceTree};
+use verimount_scan::{BuildError, Entry, EntryId, Losses, Observer, SourceTree};
 use verimount_source::Progress;
 
-pub use self::error::{BuildError, Unstorable};
+pub use self::unstorable::Unstorable;
 use self::{layout::Sizes, tree::Tree};
 use crate::{BlockSize, VolumeName};
 

@@ -1,12 +1,18 @@
 //! Opens the files of a scanned tree.
 
-use std::{fmt, fs::File, io, os::unix::fs::FileExt};
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Write},
+    ops::Range,
+    os::unix::fs::FileExt,
+};
 
 use rustix::fs::OFlags;
-use verimount_source::ReadAt;
+use verimount_source::{ReadAt, Sink};
 
 use crate::{
-    Entry, EntryId, Error, Identity, InodeId, InodeKind, SourceTree,
+    BuildError, Entry, EntryId, Error, Identity, InodeId, InodeKind, SourceTree,
     archive::{ArchiveFile, StoredContent},
     cursor::Cursor,
     inode::Place,
@@ -115,6 +121,23 @@ impl Content<'_> {
             observer.observe(self.entry.inode_id(), offset, buffer);
         }
         Ok(())
+    }
+
+    /// Adds a range of the bytes to an image.
+    ///
+    /// # Errors
+    /// Those of [`Self::read_exact_at`] and [`Sink::add_with`].
+    pub fn copy_to<W: Write>(
+        &self,
+        sink: &mut Sink<'_, W>,
+        range: Range<u64>,
+    ) -> Result<(), BuildError> {
+        let mut at = range.start;
+        sink.add_with(range.end.saturating_sub(at), |room| {
+            self.read_exact_at(room, at)?;
+            at += room.len() as u64;
+            Ok(())
+        })
     }
 
     /// Ends reading. What was read counts only if this succeeds.

@@ -32,6 +32,7 @@
 
 mod archive;
 mod attributes;
+mod build_error;
 mod contents;
 mod cursor;
 mod error;
@@ -47,6 +48,7 @@ mod source_tree;
 mod xattr_store;
 
 pub use archive::{ArchiveScan, StoreLayer, scan_archive, scan_layers, scan_store};
+pub use build_error::BuildError;
 pub use contents::{Content, Contents, Observer};
 pub use error::{BadLink, Error, Limit, Misfit};
 pub use inode::{FileData, Identity, Inode, InodeId, InodeKind};

@@ -1,10 +1,8 @@
 //! What can fail when an image is built or compared with what somebody signed.
 
 use verimount_content::OtherFault;
-use verimount_erofs::BuildError as ErofsError;
 use verimount_models::{Differs, Error as ModelError, Uncovered};
-use verimount_romfs::BuildError as RomfsError;
-use verimount_scan::{ArchiveError, Error as ScanError, Loss};
+use verimount_scan::{ArchiveError, BuildError, Error as ScanError, Loss};
 use verimount_tree::Lost;
 
 use crate::{
@@ -20,12 +18,9 @@ pub(crate) enum BuildFault {
     /// There is no tree in the archive of a container image.
     #[error(": {0}")]
     ImageArchive(#[source] ImageArchiveError),
-    /// A romfs image cannot be built. The reason names the place.
+    /// An image cannot be built. The reason names the place.
     #[error(transparent)]
-    BuildRomfs(RomfsError),
-    /// An EROFS image cannot be built. The reason names the place.
-    #[error(transparent)]
-    BuildErofs(ErofsError),
+    Build(BuildError),
     /// An image is to be made inside the directory that it is built from.
     #[error(": the image cannot be inside the directory that it is built from")]
     InsideTree,
@@ -91,21 +86,12 @@ impl BuildFault {
         }
     }
 
-    /// The error that a romfs image cannot be built.
-    pub(crate) fn build_romfs(at: impl Into<Location>, reason: RomfsError) -> Error {
+    /// The error that an image cannot be built.
+    pub(crate) fn build(at: impl Into<Location>, reason: BuildError) -> Error {
         match reason {
-            RomfsError::Cancelled => ContentFault::Cancelled.at(at),
-            RomfsError::Scan(reason) => Self::scan(at, reason),
-            reason => Self::BuildRomfs(reason).somewhere(),
-        }
-    }
-
-    /// The error that an EROFS image cannot be built.
-    pub(crate) fn build_erofs(at: impl Into<Location>, reason: ErofsError) -> Error {
-        match reason {
-            ErofsError::Cancelled => ContentFault::Cancelled.at(at),
-            ErofsError::Scan(reason) => Self::scan(at, reason),
-            reason => Self::BuildErofs(reason).somewhere(),
+            BuildError::Cancelled => ContentFault::Cancelled.at(at),
+            BuildError::Scan(reason) => Self::scan(at, reason),
+            reason => Self::Build(reason).somewhere(),
         }
     }
 }
@@ -113,10 +99,8 @@ impl BuildFault {
 impl OtherFault for BuildFault {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Scan(error)
-            | Self::BuildRomfs(RomfsError::Scan(error))
-            | Self::BuildErofs(ErofsError::Scan(error)) => of_scan(error),
-            Self::BuildRomfs(_) | Self::BuildErofs(_) => ErrorKind::Unsupported,
+            Self::Scan(error) | Self::Build(BuildError::Scan(error)) => of_scan(error),
+            Self::Build(_) => ErrorKind::Unsupported,
             Self::ModelSignature(error) => of_model(error),
             Self::Uncovered(_) | Self::Differs(_) | Self::NotABlob | Self::NoModelSignature => {
                 ErrorKind::WrongModel
@@ -183,7 +167,7 @@ mod tests {
             source: ArchiveError::Read(rejected),
         };
         let at: &Path = "x".as_ref();
-        let error = BuildFault::build_erofs(at, ErofsError::Scan(scan));
+        let error = BuildFault::build(at, BuildError::Scan(scan));
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert_eq!(error.errno(), Errno::IO.raw_os_error(), "{error}");
         let wrapped = ContentFault::io(at, io::Error::other(error));

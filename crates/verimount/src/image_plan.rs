@@ -24,13 +24,13 @@ impl ImagePlan {
         match format {
             ImageFormat::Romfs(options) => {
                 let plan = verimount_romfs::plan(tree, &options.image);
-                let plan = plan.map_err(|error| BuildFault::build_romfs(directory, error))?;
+                let plan = plan.map_err(|error| BuildFault::build(directory, error))?;
                 check(options, format.name(), directory, plan.losses())?;
                 Ok(Self::Romfs(plan))
             }
             ImageFormat::Erofs(options) => verimount_erofs::plan(tree, options, progress)
                 .map(Self::Erofs)
-                .map_err(|error| BuildFault::build_erofs(directory, error)),
+                .map_err(|error| BuildFault::build(directory, error)),
         }
     }
 
@@ -73,14 +73,11 @@ impl ImagePlan {
         output: &Path,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
-        match self {
-            Self::Romfs(plan) => plan
-                .write_to(&mut file, progress)
-                .map_err(|error| BuildFault::build_romfs(output, error)),
-            Self::Erofs(plan) => plan
-                .write_to(&mut file, all_processors(), progress)
-                .map_err(|error| BuildFault::build_erofs(output, error)),
-        }
+        let written = match self {
+            Self::Romfs(plan) => plan.write_to(&mut file, progress),
+            Self::Erofs(plan) => plan.write_to(&mut file, all_processors(), progress),
+        };
+        written.map_err(|error| BuildFault::build(output, error))
     }
 
     /// What the image does not store of the tree.

@@ -6,7 +6,7 @@ use verimount_scan::{Inode, SourceTree, Xattr, XattrId, XattrSetId};
 use verimount_tree::MAX_XATTR_LIST;
 use zerocopy::IntoBytes;
 
-use super::error::{BuildError, Unstorable};
+use super::{BuildError, Unstorable};
 use crate::{
     raw::{XATTR_SLOT, XattrEntry, XattrHeader, xattr_index},
     xattrs::{MAX_OWN, filter_position, split_name},
@@ -77,7 +77,7 @@ impl Attributes {
         self.in_order = shared(tree, uses);
         for id in &self.in_order {
             let place = u32::try_from(self.shared_len / XATTR_SLOT);
-            let too_many = |_| unstorable(tree, tree.root().inode(), Unstorable::SharedAttributes);
+            let too_many = |_| BuildError::unstorable(tree.root(), Unstorable::SharedAttributes);
             self.shared[id.index()] = Some(place.map_err(too_many)?);
             self.shared_len += entry_len(tree.xattrs().get(*id));
         }
@@ -160,8 +160,7 @@ fn shared(tree: &SourceTree, uses: &[u64]) -> Vec<XattrId> {
 }
 
 fn unstorable(tree: &SourceTree, inode: &Inode, reason: Unstorable) -> BuildError {
-    let path = tree.entry(inode.first_name).path();
-    BuildError::Unstorable { path, reason }
+    BuildError::unstorable(tree.entry(inode.first_name), reason)
 }
 
 /// The value of `i_xattr_icount` for this many bytes behind an inode.

@@ -1,6 +1,6 @@
 //! How sparse files are stored: in chunks of one size, of which those without data are not stored.
 
-use std::ops::Range;
+use std::{iter, ops::Range};
 
 use verimount_scan::FileData;
 
@@ -29,6 +29,14 @@ pub(super) struct ChunkMap {
     blocks: u64,
     /// The ranges of blocks that have data, in order, not empty, apart from each other.
     stored: Vec<Range<u64>>,
+}
+
+/// The ranges of a file that are stored in the image.
+pub(super) fn stored_ranges(file: &FileData, block: BlockSize) -> Vec<Range<u64>> {
+    match ChunkMap::new(file, block) {
+        Some(map) => map.stored_ranges(file.size(), block).collect(),
+        None => iter::once(0..file.size()).collect(),
+    }
 }
 
 impl ChunkMap {
@@ -139,7 +147,7 @@ impl ChunkMap {
             (range.start >> bits)..end
         });
         let mut next = ranges.next();
-        std::iter::from_fn(move || {
+        iter::from_fn(move || {
             let mut chunks = next.take()?;
             for range in ranges.by_ref() {
                 if range.start > chunks.end {

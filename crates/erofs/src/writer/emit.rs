@@ -6,13 +6,13 @@ use std::{
     num::NonZeroUsize,
 };
 
-use verimount_scan::{Content, Contents, Entry, FileData, InodeKind};
+use verimount_scan::{Contents, Entry, InodeKind};
 use verimount_source::{Progress, Sink};
 use zerocopy::IntoBytes;
 
 use super::{
     BuildError, Plan, attributes,
-    chunk_map::ChunkMap,
+    chunk_map::{ChunkMap, stored_ranges},
     compress, directory, groups,
     layout::{Placed, Stored},
     shape::{Data, Shape},
@@ -269,7 +269,7 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
             InodeKind::File(_) => {
                 let content = self.contents.open(entry.id())?;
                 let start = blocks * self.plan.format.block.bytes();
-                self.copy(&content, start, len)?;
+                content.copy_to(&mut self.sink, start..start + len)?;
                 Ok(content.finish()?)
             }
             _ => Ok(()),
@@ -325,9 +325,8 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
 
     /// Writes the content of an inode that has blocks of its own behind the metadata.
     fn content(&mut self, entry: Entry<'p>) -> Result<(), BuildError> {
-        let shape = self.plan.shape(entry);
-        let inode = entry.inode_id();
-        if shape.blocks() == 0 || self.plan.equal.is_repeated(inode) {
+        let blocks = self.plan.shape(entry).blocks();
+        if blocks == 0 || self.plan.equal.is_repeated(entry.inode_id()) {
             return Ok(());
         }
         let at = u64::from(self.place(entry).block()) * self.plan.format.block.bytes();
@@ -339,39 +338,13 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
             InodeKind::File(file) => {
                 self.sink.pad_to(at)?;
                 let content = self.contents.open(entry.id())?;
-                match &shape.data {
-                    Data::Flat { .. } | Data::Compressed(_) => {
-                        self.copy(&content, 0, file.size())?;
-                    }
-                    Data::Chunks(map) => self.chunks(&content, file, map)?,
+                for range in stored_ranges(file, self.plan.format.block) {
+                    content.copy_to(&mut self.sink, range)?;
                 }
                 Ok(content.finish()?)
             }
             _ => Ok(()),
         }
-    }
-
-    /// Writes the chunks of a sparse file.
-    fn chunks(
-        &mut self,
-        content: &Content<'_>,
-        file: &FileData,
-        map: &ChunkMap,
-    ) -> Result<(), BuildError> {
-        for range in map.stored_ranges(file.size(), self.plan.format.block) {
-            self.copy(content, range.start, range.end - range.start)?;
-        }
-        Ok(())
-    }
-
-    /// Writes `len` bytes of a file from `start` on.
-    fn copy(&mut self, content: &Content<'_>, start: u64, len: u64) -> Result<(), BuildError> {
-        let mut at = start;
-        self.sink.add_with(len, |room| {
-            content.read_exact_at(room, at)?;
-            at += room.len() as u64;
-            Ok(())
-        })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    iter,
     ops::{ControlFlow, Range},
 };
 
@@ -13,7 +12,7 @@ use verimount_source::Progress;
 use super::{
     BuildError, Format,
     attributes::Attributes,
-    chunk_map::ChunkMap,
+    chunk_map::stored_ranges,
     shape::{Data, Shape},
 };
 use crate::block_size::BlockSize;
@@ -115,7 +114,7 @@ pub(super) fn find(
     })?;
     let (small, large): (Vec<_>, Vec<_>) = several(by_sample)
         .into_iter()
-        .partition(|candidate| is_small(&stored(file(tree, candidate.inode), block)));
+        .partition(|candidate| is_small(&stored_ranges(file(tree, candidate.inode), block)));
     let mut equal = Equal::default();
     equal.add(&small);
     let by_content = digests(tree, block, &large, |file, hash| {
@@ -152,7 +151,7 @@ fn digests<K: Copy>(
         let data = file(tree, inode);
         let mut state = Sha256::new();
         state.update(data.size().to_le_bytes());
-        let stored = stored(data, block);
+        let stored = stored_ranges(data, block);
         for range in &stored {
             state.update(range.start.to_le_bytes());
             state.update(range.end.to_le_bytes());
@@ -171,14 +170,6 @@ fn digests<K: Copy>(
         })
     });
     digests.collect()
-}
-
-/// The ranges of a file that are stored in the image.
-fn stored(file: &FileData, block: BlockSize) -> Vec<Range<u64>> {
-    match ChunkMap::new(file, block) {
-        Some(map) => map.stored_ranges(file.size(), block).collect(),
-        None => iter::once(0..file.size()).collect(),
-    }
 }
 
 fn len(ranges: &[Range<u64>]) -> u64 {

@@ -282,8 +282,5 @@ impl Planner<'_> {
 
 /// The error for the entry with which the image becomes too large.
 fn too_large(entry: Entry<'_>) -> BuildError {
-    BuildError::Unstorable {
-        path: entry.path(),
-        reason: Unstorable::ImageTooLarge,
-    }
+    BuildError::unstorable(entry, Unstorable::ImageTooLarge)
 }

@@ -2,19 +2,13 @@
 
 use verimount_scan::{Entry, InodeKind, SourceTree};
 
-use super::{
-    chunk_map::ChunkMap,
-    error::{BuildError, Unstorable},
-};
+use super::{BuildError, Unstorable, chunk_map::ChunkMap};
 use crate::{block_size::BlockSize, directory_block::MAX_NAME};
 
 /// Refuses it.
 pub(super) fn check(tree: &SourceTree, block: BlockSize) -> Result<(), BuildError> {
     tree.entries().try_for_each(|entry| {
-        check_entry(entry, block).map_err(|reason| BuildError::Unstorable {
-            path: entry.path(),
-            reason,
-        })
+        check_entry(entry, block).map_err(|reason| BuildError::unstorable(entry, reason))
     })
 }
 

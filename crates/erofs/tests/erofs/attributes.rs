@@ -2,8 +2,8 @@
 
 use std::{collections::HashSet, ffi::OsStr, io::Write, path::Path};
 
-use verimount_erofs::{BuildError, Options, Plan, plan};
-use verimount_scan::{Options as ScanOptions, Patterns, scan_archive, scan_layers};
+use verimount_erofs::{Options, Plan, plan};
+use verimount_scan::{BuildError, Options as ScanOptions, Patterns, scan_archive, scan_layers};
 use verimount_testkit::{TarArchive, go_on, noise, seen::everything};
 
 use crate::{open, writer::written};

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use verimount_scan::{Content, Contents, Entry, EntryId, InodeKind};
+use verimount_scan::{Contents, Entry, EntryId, InodeKind};
 use verimount_source::{Progress, Sink};
 
 use super::{BuildError, Plan, index, name_in_header, tree::Item};
@@ -32,7 +32,8 @@ pub(super) fn emit<'a>(
             InodeKind::Symlink(target) => sink.add(target)?,
             InodeKind::File(_) => {
                 let content = contents.open(entry.id())?;
-                emit_file(content, item.data_len, &mut sink)?;
+                content.copy_to(&mut sink, 0..item.data_len.into())?;
+                content.finish()?;
             }
             _ => {}
         }
@@ -87,19 +88,4 @@ fn emit_header<W: Write>(
     let first_child = tree.header(entry.children().next());
     let parent = tree.header(Some(entry.parent()));
     Ok(sink.add(&hard_link(first_child, parent, b".."))?)
-}
-
-/// Copies a file.
-fn emit_file<W: Write>(
-    content: Content<'_>,
-    len: u32,
-    sink: &mut Sink<'_, W>,
-) -> Result<(), BuildError> {
-    let mut offset = 0_u64;
-    sink.add_with(len.into(), |room| {
-        content.read_exact_at(room, offset)?;
-        offset = offset.saturating_add(u64::try_from(room.len()).unwrap_or(u64::MAX));
-        Ok::<_, BuildError>(())
-    })?;
-    Ok(content.finish()?)
 }

@@ -25,7 +25,7 @@ pub(super) fn lay_out(tree: &mut Tree, options: &Options) -> Result<Sizes, Build
     let mut end = u32::try_from(header_len(volume_name_len)).unwrap_or(u32::MAX);
     for (entry, item) in tree.source.entries().zip(&mut tree.items) {
         let Some((place, item_end)) = place(entry, item, end, block) else {
-            return Err(Unstorable::ImageTooLarge.at(entry));
+            return Err(BuildError::unstorable(entry, Unstorable::ImageTooLarge));
         };
         item.place = place;
         end = item_end;

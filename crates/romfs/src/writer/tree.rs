@@ -43,12 +43,12 @@ impl Tree {
     pub(super) fn new(source: SourceTree) -> Result<Self, BuildError> {
         let items = source
             .entries()
-            .map(|entry| Item::new(entry).map_err(|reason| reason.at(entry)));
+            .map(|entry| Item::new(entry).map_err(|reason| BuildError::unstorable(entry, reason)));
         let items = items.collect::<Result<_, _>>()?;
         let mut directories = source.entries().filter(|entry| entry.is_directory());
         let too_many = directories.nth(to_usize(MAX_DIRECTORIES));
         if let Some(entry) = too_many {
-            return Err(Unstorable::Directories.at(entry));
+            return Err(BuildError::unstorable(entry, Unstorable::Directories));
         }
         drop(directories);
         Ok(Self { source, items })

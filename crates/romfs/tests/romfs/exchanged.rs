@@ -11,8 +11,8 @@ use std::{
 };
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use verimount_romfs::{BlockSize, BuildError, Options, Plan, VolumeName, plan};
-use verimount_scan::{Error as ScanError, Options as ScanOptions, scan};
+use verimount_romfs::{BlockSize, Options, Plan, VolumeName, plan};
+use verimount_scan::{BuildError, Error as ScanError, Options as ScanOptions, scan};
 use verimount_testkit::go_on;
 
 const INSIDE: &[u8] = b"inside the tree";

@@ -112,5 +112,6 @@ impl Zstd {
 }
 
 fn checked(result: SafeResult) -> Result<usize, BuildError> {
-    result.map_err(|code| BuildError::Compressing(get_error_name(code)))
+    result
+        .map_err(|code| BuildError::Format(format!("compressing: {}", get_error_name(code)).into()))
 }

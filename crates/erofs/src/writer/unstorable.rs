@@ -1,54 +1,9 @@
-use std::{io, path::PathBuf};
-
 use thiserror::Error;
-use verimount_names::{one_line, printable};
-use verimount_scan::Error as ScanError;
-use verimount_source::SinkError;
+use verimount_names::one_line;
 use verimount_tree::MAX_XATTR_LIST;
 
 use super::{chunk_map::MAX_WASTE, layout::MAX_BLOCKS};
 use crate::{directory_block::MAX_NAME, xattrs::MAX_OWN};
-
-/// Why an image could not be built.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The tree could not be read, or has changed since it was scanned.
-    #[error(transparent)]
-    Scan(#[from] ScanError),
-    /// The format cannot represent a part of the tree.
-    #[error("{}: {reason}", printable(path))]
-    Unstorable {
-        /// The path that cannot be stored.
-        path: PathBuf,
-        /// The reason.
-        reason: Unstorable,
-    },
-    /// Compressed images have smaller blocks.
-    #[error("an image with blocks of more than 16 KiB cannot be compressed")]
-    BlocksTooLarge,
-    /// A compressor failed, probably for lack of memory.
-    #[error("compressing: {0}")]
-    Compressing(
-        /// What its library says.
-        &'static str,
-    ),
-    /// The image could not be written.
-    #[error("writing the image: {0}")]
-    Output(#[source] io::Error),
-    /// Cancelled by the progress callback.
-    #[error("interrupted")]
-    Cancelled,
-}
-
-impl From<SinkError> for BuildError {
-    fn from(error: SinkError) -> Self {
-        match error {
-            SinkError::Write(error) => Self::Output(error),
-            SinkError::Cancelled => Self::Cancelled,
-        }
-    }
-}
 
 /// Why the format cannot represent a part of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -1,53 +1,6 @@
-use std::{io, path::PathBuf};
-
 use thiserror::Error;
-use verimount_names::printable;
-use verimount_scan::{Entry, Error as ScanError};
-use verimount_source::SinkError;
 
 use crate::{index, name::MAX_NAME_LEN, reader};
-
-/// Why an image could not be built.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The tree to be stored could not be read, or has changed since it was scanned.
-    #[error(transparent)]
-    Scan(#[from] ScanError),
-    /// The format cannot represent a part of the tree.
-    #[error("{}: {reason}", printable(path))]
-    Unstorable {
-        /// The path that cannot be stored.
-        path: PathBuf,
-        /// The reason.
-        reason: Unstorable,
-    },
-    /// The image could not be written.
-    #[error("writing the image: {0}")]
-    Output(#[source] io::Error),
-    /// Cancelled by the progress callback.
-    #[error("interrupted")]
-    Cancelled,
-}
-
-impl From<SinkError> for BuildError {
-    fn from(error: SinkError) -> Self {
-        match error {
-            SinkError::Write(error) => Self::Output(error),
-            SinkError::Cancelled => Self::Cancelled,
-        }
-    }
-}
-
-impl Unstorable {
-    /// The error for this entry.
-    pub(super) fn at(self, entry: Entry<'_>) -> BuildError {
-        BuildError::Unstorable {
-            path: entry.path(),
-            reason: self,
-        }
-    }
-}
 
 /// Why the format cannot represent a part of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
