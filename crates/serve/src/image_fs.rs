@@ -111,7 +111,7 @@ impl ImageFs {
         match found {
             Ok(attr) => Ok(self.entry(&attr)),
             Err(Error::NotFound) => Err(Errno::STALE),
-            Err(error) => Err(error.errno()),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -192,18 +192,17 @@ impl FileSystem for ImageFs {
         match self.tree.lookup(parent, name) {
             Ok(attr) => Ok(self.entry(&attr)),
             Err(Error::NotFound) => Ok(no_entry()),
-            Err(error) => Err(error.errno()),
+            Err(error) => Err(error.into()),
         }
     }
 
     fn getattr(&self, node: NodeId) -> Result<(Attr, Duration), Errno> {
-        let attr = self.tree.attr(file(node)?).map_err(|error| error.errno())?;
+        let attr = self.tree.attr(file(node)?)?;
         Ok((self.shown(&attr), FOREVER))
     }
 
     fn readlink<'s>(&self, node: NodeId, scratch: &'s mut Scratch) -> Result<&'s [u8], Errno> {
-        let target = self.tree.readlink(file(node)?, scratch);
-        target.map_err(|error| error.errno())
+        Ok(self.tree.readlink(file(node)?, scratch)?)
     }
 
     fn open(&self, _: Caller, node: NodeId, _: OFlags) -> Result<Opened, Errno> {
@@ -227,8 +226,7 @@ impl FileSystem for ImageFs {
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Errno> {
         let size = read.size.min(MAX_REQUEST) as usize;
-        let content = self.tree.read(file(node)?, read.offset, size, scratch);
-        content.map_err(|error| error.errno())
+        Ok(self.tree.read(file(node)?, read.offset, size, scratch)?)
     }
 
     fn readdir(&self, node: NodeId, position: u64, names: &mut Names) -> Result<(), Errno> {
@@ -247,7 +245,7 @@ impl FileSystem for ImageFs {
                 continue_if(names.add(name(&listed, next), no_entry))
             })
         };
-        listed.map_err(|error| error.errno())
+        Ok(listed?)
     }
 
     fn statfs(&self, _: NodeId) -> Result<StatFs, Errno> {
@@ -267,10 +265,7 @@ impl FileSystem for ImageFs {
             let resident = self.resident.as_ref().map(|resident| resident.status());
             return self.tree.status(self.served.clone(), resident).to_json();
         }
-        let value = self
-            .tree
-            .xattr(file(node)?, name)
-            .map_err(|error| error.errno())?;
+        let value = self.tree.xattr(file(node)?, name)?;
         if value.len() <= MAX_XATTR_VALUE {
             Ok(value)
         } else {
@@ -279,10 +274,7 @@ impl FileSystem for ImageFs {
     }
 
     fn listxattr(&self, caller: Caller, node: NodeId) -> Result<Vec<u8>, Errno> {
-        let stored = self
-            .tree
-            .xattr_names(file(node)?)
-            .map_err(|error| error.errno())?;
+        let stored = self.tree.xattr_names(file(node)?)?;
         // The status is not listed, as copies would get it.
         let is_status = |name: &OsStr| has_status(node) && name == STATUS_XATTR;
         // The kernel checks only access to values, not who may know of names. To find that out can take reading /proc.
@@ -304,18 +296,14 @@ impl FileSystem for ImageFs {
             Seek::Data => ExtentKind::Data,
             Seek::Hole => ExtentKind::Hole,
         };
-        let found = self.tree.seek(file(node)?, wanted, offset);
-        found.map_err(|error| error.errno())
+        Ok(self.tree.seek(file(node)?, wanted, offset)?)
     }
 
     fn ioctl(&self, node: NodeId, command: u32) -> Result<Vec<u8>, Errno> {
         if command != FS_IOC_MEASURE_VERITY {
             return Err(Errno::NOTTY);
         }
-        let measured = self
-            .tree
-            .measure(file(node)?)
-            .map_err(|error| error.errno())?;
+        let measured = self.tree.measure(file(node)?)?;
         let Measurement { algorithm, digest } = measured.ok_or(Errno::NODATA)?;
         // struct fsverity_digest: number of the hash algorithm, length of the digest, digest.
         let numbers = [algorithm, digest.len() as u16].map(u16::to_ne_bytes);

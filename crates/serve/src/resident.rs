@@ -230,7 +230,7 @@ impl Resident {
     /// # Errors
     /// Those of reading its attributes.
     pub(crate) fn open(&self, node: NodeId) -> Result<Opened, Errno> {
-        let attr = self.tree.plain_attr(node).map_err(|error| error.errno())?;
+        let attr = self.tree.plain_attr(node)?;
         let lazily = OpenFlags::NOFLUSH | OpenFlags::KEEP_CACHE;
         if !self.selected.contains(&attr) {
             return Ok(Opened {

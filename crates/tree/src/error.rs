@@ -1,4 +1,4 @@
-use std::{error::Error as StdError, io};
+use std::error::Error as StdError;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -73,7 +73,9 @@ impl Error {
             Self::NoAttribute => Errno::NODATA,
             Self::PastEnd => Errno::NXIO,
             // The system's error says most. Without one, it is an ordinary failed read.
-            Self::Read(ReadError::Io { source, .. }) => of_system(source),
+            Self::Read(ReadError::Io { source, .. }) => {
+                Errno::from_io_error(source).unwrap_or(Errno::IO)
+            }
             Self::Corrupt(_) | Self::Unsupported(_) | Self::Read(_) => Errno::IO,
         }
     }
@@ -87,6 +89,9 @@ impl Error {
     }
 }
 
-fn of_system(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
+/// As a mount answers.
+impl From<Error> for Errno {
+    fn from(error: Error) -> Self {
+        error.errno()
+    }
 }

@@ -54,7 +54,7 @@ impl Mirror {
         let file = self.descriptor(node)?;
         let change = || self.change(&file, changes, open);
         // An owner may do this, too, with the same effect unless a set-group-id bit stays set for members.
-        let keeps_owner = || {
+        let keeps_owner = || -> Result<bool, Errno> {
             let (_, attr) = self.source.examine_open(&file)?;
             let is_owner = attr.uid == caller.uid;
             Ok(is_owner && keep_owner(changes, &attr) && !has_set_group_id(attr.mode))
