@@ -19,27 +19,8 @@ pub const MAX_DEPTH: usize = 1024;
 /// How many entries of a directory are held at a time.
 const PART: usize = 256;
 
-/// A defect that could make a walk endless.
-#[derive(Debug, thiserror::Error)]
-enum Endless {
-    #[error("{}: the directory is reached by two paths", printable(.0))]
-    SharedDirectory(PathBuf),
-    #[error("{}: directories share their entries", printable(.0))]
-    SharedEntries(PathBuf),
-}
-
 /// How many parts of directories may be unreadable: in an image that is made for it, very many can be in one place.
 const MAX_FAILURES: usize = 1 << 20;
-
-/// More damage than is passed over.
-#[derive(Debug, thiserror::Error)]
-#[error("more than {MAX_FAILURES} parts of directories cannot be read")]
-struct TooDamaged;
-
-/// A directory that is too deep.
-#[derive(Debug, thiserror::Error)]
-#[error("directories nested more than {MAX_DEPTH} deep")]
-struct TooDeep;
 
 /// Calls `visit` with the path and the attributes of everything below `directory`, which is at `path`: a
 /// directory before its entries, and these in the order of the tree.
@@ -120,7 +101,9 @@ pub fn walk_readable(
                 if failures < MAX_FAILURES {
                     ControlFlow::Continue(())
                 } else {
-                    ControlFlow::Break(Ended::Failed(Error::unsupported(TooDamaged)))
+                    let reason =
+                        format!("more than {MAX_FAILURES} parts of directories cannot be read");
+                    ControlFlow::Break(Ended::Failed(Error::unsupported(reason)))
                 }
             })
         };
@@ -197,10 +180,13 @@ impl<L> Walk<L> {
     /// As [`walk`] for directories that no walk enters.
     pub fn enter(&mut self, directory: NodeId, listing: L) -> Result<(), Error> {
         if !self.entered.insert(directory) {
-            return Err(Error::corrupt(Endless::SharedDirectory(self.path.clone())));
+            let path = printable(&self.path);
+            let reason = format!("{path}: the directory is reached by two paths");
+            return Err(Error::corrupt(reason));
         }
         if self.levels.len() == MAX_DEPTH {
-            return Err(Error::unsupported(TooDeep));
+            let reason = format!("directories nested more than {MAX_DEPTH} deep");
+            return Err(Error::unsupported(reason));
         }
         self.is_at_entry = false;
         self.levels.push(listing);
@@ -226,7 +212,10 @@ impl<L> Walk<L> {
             };
             // Directories that share entries would be listed again and again.
             let left = self.entries_left.checked_sub(1);
-            let shared = || Error::corrupt(Endless::SharedEntries(self.path.clone()));
+            let shared = || {
+                let path = printable(&self.path);
+                Error::corrupt(format!("{path}: directories share their entries"))
+            };
             self.entries_left = left.ok_or_else(shared)?;
             self.path.push(name);
             self.is_at_entry = true;
