@@ -1,3 +1,4 @@
+use bitflags::bitflags;
 use rustix::fs::{major, makedev, minor};
 
 use crate::{FileType, NodeId, Timestamp};
@@ -69,32 +70,20 @@ impl Attr {
     }
 }
 
-/// The 12 lower bits of a mode: set-user-id, set-group-id, sticky, and three for each of owner,
-/// group and others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Permissions(u16);
+bitflags! {
+    /// The 12 lower bits of a mode: set-user-id, set-group-id, sticky, and three for each of owner,
+    /// group and others.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub struct Permissions: u16 {
+        /// All of them.
+        const ALL = 0o7777;
+    }
+}
 
 impl Permissions {
     /// The permissions in a mode, without its type.
     pub const fn new(mode: u32) -> Self {
-        Self((mode & 0o7777) as u16)
-    }
-
-    /// The bits.
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// The permissions without those that a umask takes away.
-    #[must_use]
-    pub const fn without(self, umask: Self) -> Self {
-        Self(self.0 & !umask.0)
-    }
-
-    /// The permissions that both have.
-    #[must_use]
-    pub const fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
+        Self::from_bits_truncate(mode as u16)
     }
 }
 

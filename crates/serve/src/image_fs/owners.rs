@@ -51,7 +51,7 @@ impl Owners {
     pub(super) fn applied(self, attr: &Attr) -> Attr {
         let masked = |umask| match attr.file_type {
             FileType::Symlink => attr.permissions,
-            _ => full_permissions(attr).without(umask),
+            _ => full_permissions(attr).difference(umask),
         };
         Attr {
             uid: self.uid.unwrap_or(attr.uid),
