@@ -60,7 +60,7 @@ impl<'t> Contents<'t> {
     /// # Errors
     /// [`Error::Unreadable`] if there is no descriptor left.
     pub fn new(tree: &'t SourceTree) -> Result<Self, Error> {
-        let opener = match tree.origin() {
+        let opener = match &tree.origin {
             Origin::Directory(root) => {
                 let cursor = Cursor::new(root);
                 let failed = |error| Error::unreadable(tree.root().path(), error);
@@ -117,7 +117,7 @@ impl Content<'_> {
                 .map_err(|_| io::ErrorKind::UnexpectedEof.into()),
         };
         read.map_err(|error| Error::unreadable(self.entry.path(), error))?;
-        if let Some(observer) = self.entry.tree().observer() {
+        if let Some(observer) = &self.entry.tree().observer {
             observer.observe(self.entry.inode_id(), offset, buffer);
         }
         Ok(())

@@ -33,7 +33,8 @@ const FLAGS: OFlags = OFlags::NOFOLLOW
 pub(crate) struct Cursor {
     root: File,
     directory: File,
-    entry: EntryId,
+    /// The entry of that directory.
+    pub(crate) entry: EntryId,
 }
 
 /// An entry of a tree, with metadata from its own descriptor.
@@ -82,11 +83,6 @@ impl Cursor {
             directory: root.try_clone()?,
             entry: EntryId::ROOT,
         })
-    }
-
-    /// The directory's entry.
-    pub(crate) fn entry(&self) -> EntryId {
-        self.entry
     }
 
     /// What has this name in the directory.

@@ -10,7 +10,7 @@ use rustix::fs::{major, minor};
 use verimount_source::FileId;
 use verimount_tree::{DeviceNumber, FileType, Permissions, Timestamp};
 
-use crate::{EntryId, XattrSetId};
+use crate::{EntryId, Owner, XattrSetId};
 
 /// A file, directory or other node, without its names.
 #[derive(Debug)]
@@ -19,10 +19,8 @@ pub struct Inode {
     pub kind: InodeKind,
     /// Its permissions, with set-id and sticky bits.
     pub permissions: Permissions,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
+    /// Its owner and group.
+    pub owner: Owner,
     /// Last change of content.
     pub mtime: Timestamp,
     /// Its extended attributes.
@@ -146,7 +144,7 @@ impl Identity {
         metadata.is_file().then(|| Self {
             id: FileId::of(metadata),
             size: metadata.len(),
-            changed: timestamp(metadata.ctime(), metadata.ctime_nsec()),
+            changed: Timestamp::from_stat(metadata.ctime(), metadata.ctime_nsec()),
         })
     }
 
@@ -154,13 +152,6 @@ impl Identity {
     pub(crate) fn is_of(&self, file: &File) -> io::Result<bool> {
         Ok(Self::of(&file.metadata()?).as_ref() == Some(self))
     }
-}
-
-/// A time of `stat`.
-pub(crate) fn timestamp(seconds: i64, nanoseconds: i64) -> Timestamp {
-    // The kernel gives no others than less than a second.
-    let nanoseconds = u32::try_from(nanoseconds).unwrap_or(0);
-    Timestamp::new(seconds, nanoseconds).unwrap_or(Timestamp::EPOCH)
 }
 
 /// The kind of special file with this metadata.

@@ -18,7 +18,7 @@ use crate::{
     attributes::AttributeReader,
     cursor::{Cursor, FollowError, Found},
     holes::stored_ranges,
-    inode::{Place, special, timestamp},
+    inode::{Place, special},
     listing::{Lister, Listing, ListingError},
     source_tree::Origin,
 };
@@ -184,7 +184,7 @@ impl Scan<'_> {
         let path = directory.path_inside().join(OsStr::from_bytes(name));
         let is_ignored = self.options.ignored.contains(&path);
         if is_ignored {
-            self.tree.leave_out(path);
+            self.tree.left_out.push(path);
         }
         is_ignored
     }
@@ -215,7 +215,7 @@ impl Scan<'_> {
         let Some(added) = &self.options.added else {
             return Ok(());
         };
-        let parent = self.cursor.entry();
+        let parent = self.cursor.entry;
         if self.tree.is_full() {
             return Err(self.too_large(parent, Limit::Entries));
         }
@@ -224,12 +224,10 @@ impl Scan<'_> {
             stored: None,
         });
         let root = Owner { uid: 0, gid: 0 };
-        let Owner { uid, gid } = self.options.owner.unwrap_or(root);
         let inode = Inode {
             kind,
             permissions: plain_permissions(false),
-            uid,
-            gid,
+            owner: self.options.owner.unwrap_or(root),
             mtime: self.options.times.apply(Timestamp::EPOCH),
             attributes: XattrSetId::EMPTY,
             names: 0,
@@ -250,7 +248,7 @@ impl Scan<'_> {
 
     /// Adds an entry of the cursor's directory, or the root.
     fn add(&mut self, found: &Found, name: &[u8]) -> Result<EntryId, Error> {
-        let parent = self.cursor.entry();
+        let parent = self.cursor.entry;
         if self.tree.is_full() {
             return Err(self.too_large(parent, Limit::Entries));
         }
@@ -268,7 +266,7 @@ impl Scan<'_> {
         }
         let entry = self.tree.push_entry(name, parent, inode);
         if let Some(target) = &found.target {
-            self.tree.note_followed(entry, target.clone());
+            self.tree.followed.insert(entry, target.clone());
         }
         Ok(entry)
     }
@@ -286,21 +284,17 @@ impl Scan<'_> {
             let permissions = self.attributes.permissions(found);
             permissions.map_err(|error| failed(self, error))?
         };
-        let attributes = self.tree.xattrs_mut().intern(attributes);
+        let attributes = self.tree.xattrs.intern(attributes);
+        let mtime = Timestamp::from_stat(metadata.mtime(), metadata.mtime_nsec());
         let own = Owner {
             uid: metadata.uid(),
             gid: metadata.gid(),
         };
-        let Owner { uid, gid } = self.options.owner.unwrap_or(own);
         let inode = Inode {
             kind,
             permissions,
-            uid,
-            gid,
-            mtime: self
-                .options
-                .times
-                .apply(timestamp(metadata.mtime(), metadata.mtime_nsec())),
+            owner: self.options.owner.unwrap_or(own),
+            mtime: self.options.times.apply(mtime),
             attributes: attributes.map_err(|_| Error::TooLarge {
                 path: self.path(name),
                 limit: Limit::Attributes,
@@ -321,7 +315,7 @@ impl Scan<'_> {
         match name {
             b"" => self.tree.path().to_owned(),
             _ => {
-                let directory = self.tree.entry(self.cursor.entry()).path();
+                let directory = self.tree.entry(self.cursor.entry).path();
                 directory.join(OsStr::from_bytes(name))
             }
         }

@@ -24,16 +24,16 @@ pub(crate) const MAX_ENTRIES: usize = u32::MAX as usize - 1;
 pub struct SourceTree {
     /// The path of the directory or archive, for messages only.
     root: PathBuf,
-    origin: Origin,
+    pub(crate) origin: Origin,
     entries: Vec<EntryRecord>,
     /// The names of all entries, back to back.
     names: Vec<u8>,
     inodes: Vec<Inode>,
-    xattrs: XattrStore,
-    /// The targets of the symbolic links that were followed.
-    followed: HashMap<EntryId, Box<[u8]>>,
-    left_out: Vec<PathBuf>,
-    observer: Option<Arc<dyn Observer>>,
+    pub(crate) xattrs: XattrStore,
+    /// The targets of the symbolic links that were followed, by the entries that are what they lead to.
+    pub(crate) followed: HashMap<EntryId, Box<[u8]>>,
+    pub(crate) left_out: Vec<PathBuf>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
 /// Where the contents of a tree are read from.
@@ -142,28 +142,6 @@ impl SourceTree {
     /// Has `observer` shown all that is read of contents from now on.
     pub fn observe(&mut self, observer: Arc<dyn Observer>) {
         self.observer = Some(observer);
-    }
-
-    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
-        self.observer.as_deref()
-    }
-
-    pub(crate) fn leave_out(&mut self, path: PathBuf) {
-        self.left_out.push(path);
-    }
-
-    /// Notes that an entry is what a symbolic link with this target leads to.
-    pub(crate) fn note_followed(&mut self, entry: EntryId, target: Box<[u8]>) {
-        self.followed.insert(entry, target);
-    }
-
-    /// Where its contents are read from.
-    pub(crate) fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
-    pub(crate) fn xattrs_mut(&mut self) -> &mut XattrStore {
-        &mut self.xattrs
     }
 
     /// The number that the next entry will have.

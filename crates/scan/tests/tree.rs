@@ -171,7 +171,10 @@ fn all_attributes_are_kept() {
     assert_eq!(file.permissions.bits(), 0o6751);
     assert_eq!(file.mtime, Timestamp::new(-2, 500_000_000).unwrap());
     let metadata = fs::metadata(&path).unwrap();
-    assert_eq!((file.uid, file.gid), (metadata.uid(), metadata.gid()));
+    assert_eq!(
+        (file.owner.uid, file.owner.gid),
+        (metadata.uid(), metadata.gid())
+    );
     assert!(matches!(&file.kind, InodeKind::File(data) if data.size() == 5000));
     let link = inode(&tree, "link");
     assert!(matches!(&link.kind, InodeKind::Symlink(target) if **target == *b"some/where"));
@@ -368,7 +371,7 @@ fn options_change_times_and_owners() {
         assert!(
             tree.inodes()
                 .iter()
-                .all(|inode| (inode.uid, inode.gid) == (7, 8))
+                .all(|inode| (inode.owner.uid, inode.owner.gid) == (7, 8))
         );
         ["old", "new"].map(|name| inode(&tree, name).mtime.seconds())
     };

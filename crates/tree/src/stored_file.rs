@@ -52,13 +52,11 @@ impl StoredFile {
         } else {
             READ_AND_EXECUTE
         };
-        let nanoseconds = metadata.mtime_nsec().try_into().unwrap_or_default();
-        let mtime = Timestamp::new(metadata.mtime(), nanoseconds);
         Self {
             permissions: Permissions::new(metadata.mode()).intersection(allowed),
             uid: metadata.uid(),
             gid: metadata.gid(),
-            mtime: mtime.unwrap_or(Timestamp::EPOCH),
+            mtime: Timestamp::from_stat(metadata.mtime(), metadata.mtime_nsec()),
         }
     }
 }

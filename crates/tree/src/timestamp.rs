@@ -24,6 +24,12 @@ impl Timestamp {
         }
     }
 
+    /// A time of `stat`. The kernel gives no nanoseconds of a second or more.
+    pub fn from_stat(seconds: i64, nanoseconds: i64) -> Self {
+        let nanoseconds = u32::try_from(nanoseconds).unwrap_or_default();
+        Self::new(seconds, nanoseconds).unwrap_or(Self::EPOCH)
+    }
+
     /// A decimal number of seconds since the beginning of 1970, negative before it. What is below a nanosecond is
     /// left out.
     pub fn from_decimal(text: &str) -> Option<Self> {

@@ -65,8 +65,13 @@ fn attributes(entry: Entry<'_>) -> Option<(u16, u32, u32, (i64, u32))> {
     let time = (inode.mtime.seconds(), inode.mtime.nanoseconds());
     match inode.kind {
         _ if inode.names > 1 => None,
-        InodeKind::Symlink(_) => Some((0, inode.uid, inode.gid, (0, 0))),
-        InodeKind::Directory(_) if inode.uid == 0 => None,
-        _ => Some((inode.permissions.bits(), inode.uid, inode.gid, time)),
+        InodeKind::Symlink(_) => Some((0, inode.owner.uid, inode.owner.gid, (0, 0))),
+        InodeKind::Directory(_) if inode.owner.uid == 0 => None,
+        _ => Some((
+            inode.permissions.bits(),
+            inode.owner.uid,
+            inode.owner.gid,
+            time,
+        )),
     }
 }

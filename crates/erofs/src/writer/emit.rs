@@ -8,7 +8,7 @@ use std::{
 
 use verimount_scan::{Contents, Entry, InodeKind};
 use verimount_source::{Progress, Sink};
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::{
     BuildError, Plan, attributes,
@@ -204,9 +204,9 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
             mtime: 0.into(),
             detail: self.detail(entry, shape).into(),
             number: number(entry).into(),
-            uid: (inode.uid as u16).into(),
-            gid: (inode.gid as u16).into(),
-            reserved: [0; 4],
+            uid: (inode.owner.uid as u16).into(),
+            gid: (inode.owner.gid as u16).into(),
+            ..CompactInode::new_zeroed()
         }
     }
 
@@ -221,8 +221,8 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
             size: shape.size.into(),
             detail: self.detail(entry, shape).into(),
             number: number(entry).into(),
-            uid: inode.uid.into(),
-            gid: inode.gid.into(),
+            uid: inode.owner.uid.into(),
+            gid: inode.owner.gid.into(),
             mtime: inode.mtime.seconds().into(),
             mtime_nanoseconds: inode.mtime.nanoseconds().into(),
             links: shape.links.into(),

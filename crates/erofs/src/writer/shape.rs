@@ -142,8 +142,8 @@ impl Shape {
 /// Whether an inode does not fit in the shorter form.
 fn needs_extended(inode: &Inode, links: u32, size: u64, format: Format) -> bool {
     let is_short = |number: u32| u16::try_from(number).is_ok();
-    let fits = is_short(inode.uid)
-        && is_short(inode.gid)
+    let fits = is_short(inode.owner.uid)
+        && is_short(inode.owner.gid)
         && is_short(links)
         && u32::try_from(size).is_ok()
         && inode.mtime == format.time;

@@ -1,7 +1,7 @@
 //! The identifier of a volume, which depends on its content alone.
 
 use sha2::{Digest, Sha256};
-use verimount_scan::{InodeKind, SourceTree};
+use verimount_scan::{InodeKind, Owner, SourceTree};
 
 use super::{Compression, VolumeName};
 
@@ -30,7 +30,8 @@ pub(super) fn of(
         }
         hash.update([inode.kind.file_type() as u8]);
         hash.update(inode.permissions.bits().to_le_bytes());
-        for number in [inode.uid, inode.gid, inode.mtime.nanoseconds()] {
+        let Owner { uid, gid } = inode.owner;
+        for number in [uid, gid, inode.mtime.nanoseconds()] {
             hash.update(number.to_le_bytes());
         }
         hash.update(inode.mtime.seconds().to_le_bytes());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use verimount_scan::{Entry, FileData, InodeKind, Loss, Losses};
+use verimount_scan::{Entry, FileData, InodeKind, Loss, Losses, Owner};
 use verimount_tree::{AccessList, FileType, Permissions, Timestamp};
 
 use super::tree::{Item, Tree};
@@ -32,7 +32,7 @@ fn inspect(entry: Entry<'_>, item: &Item, lost: &mut dyn FnMut(Loss, fmt::Argume
     if inode.mtime != Timestamp::EPOCH {
         lost(Loss::Times, format_args!(""));
     }
-    let (uid, gid) = (inode.uid, inode.gid);
+    let Owner { uid, gid } = inode.owner;
     if (uid, gid) != (0, 0) {
         lost(Loss::Owners, format_args!("{uid}:{gid}"));
     }

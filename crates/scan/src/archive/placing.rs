@@ -351,17 +351,15 @@ impl<'o> Placing<'o> {
         let permissions = self.permissions(&attributes);
         let extended = attributes.extended.into_iter();
         let chosen = extended.filter(|it| self.options.attributes.includes(&it.name));
-        let extended = self.placed.tree.xattrs_mut().intern(chosen.collect());
+        let extended = self.placed.tree.xattrs.intern(chosen.collect());
         let own = Owner {
             uid: attributes.uid,
             gid: attributes.gid,
         };
-        let Owner { uid, gid } = self.options.owner.unwrap_or(own);
         let inode = Inode {
             kind,
             permissions,
-            uid,
-            gid,
+            owner: self.options.owner.unwrap_or(own),
             mtime: self.options.times.apply(attributes.mtime),
             attributes: extended.map_err(|_| Limit::Attributes)?,
             names: 0,
@@ -400,7 +398,7 @@ impl<'o> Placing<'o> {
         let is_other = |xattr: &&Xattr| opaque.iter().all(|own| own.name != xattr.name);
         let mut all: Vec<_> = others.filter(is_other).cloned().collect();
         all.extend(opaque);
-        let all = tree.xattrs_mut().intern(all);
+        let all = tree.xattrs.intern(all);
         inode.attributes = all.map_err(|_| Limit::Attributes)?;
         Ok(())
     }

@@ -102,7 +102,11 @@ fn paths_are_below_the_root() {
             .find(|entry| entry.path_inside() == Path::new(path))
             .unwrap();
         let inode = entry.inode();
-        (inode.permissions.bits(), inode.uid, inode.mtime.seconds())
+        (
+            inode.permissions.bits(),
+            inode.owner.uid,
+            inode.mtime.seconds(),
+        )
     };
     assert_eq!(owner(""), (0o744, 1, 3));
     // Only occurs in the path of another one.
