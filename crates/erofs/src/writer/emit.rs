@@ -201,7 +201,6 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
             mode: mode(entry).into(),
             links_or_high: (shape.links as u16).into(),
             size: (shape.size as u32).into(),
-            mtime: 0.into(),
             detail: self.detail(entry, shape).into(),
             number: number(entry).into(),
             uid: (inode.owner.uid as u16).into(),
@@ -217,7 +216,6 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
             format: (layout | format::EXTENDED).into(),
             xattr_count: attributes::count(shape.attributes).into(),
             mode: mode(entry).into(),
-            high: 0.into(),
             size: shape.size.into(),
             detail: self.detail(entry, shape).into(),
             number: number(entry).into(),
@@ -226,7 +224,7 @@ impl<'p, W: Read + Write + Seek> Emitter<'p, '_, W> {
             mtime: inode.mtime.seconds().into(),
             mtime_nanoseconds: inode.mtime.nanoseconds().into(),
             links: shape.links.into(),
-            reserved: [0; 16],
+            ..ExtendedInode::new_zeroed()
         }
     }
 

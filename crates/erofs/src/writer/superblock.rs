@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 use super::{Format, Plan, attributes::Attributes, compress};
 use crate::{
@@ -42,10 +42,8 @@ pub(super) fn encode(
     };
     raw::Superblock {
         magic: MAGIC.into(),
-        checksum: 0.into(),
         compatible: compatible.bits().into(),
         block_bits: plan.format.block.bits(),
-        extensions: 0,
         // The first inode is placed at the beginning.
         root: (root.nid as u16).into(),
         inodes: (plan.tree.inodes().len() as u64).into(),
@@ -53,24 +51,12 @@ pub(super) fn encode(
         nanoseconds: time.nanoseconds().into(),
         // At most `MAX_BLOCKS`.
         blocks: (blocks as u32).into(),
-        inode_block: 0.into(),
         xattr_block: layout.shared_attributes.into(),
         uuid,
         volume_name: plan.volume_name.padded(),
         incompatible: incompatible.bits().into(),
         algorithms: algorithms.into(),
-        extra_devices: 0.into(),
-        device_slot: 0.into(),
-        directory_block_bits: 0,
-        xattr_prefixes: 0,
-        xattr_prefix_slot: 0.into(),
-        packed_inode: 0.into(),
-        no_xattr_filter: 0,
-        shared_inode_prefix: 0,
-        reserved: [0; 2],
-        build_time: 0.into(),
-        wide_root: 0.into(),
-        reserved_too: [0; 8],
+        ..raw::Superblock::new_zeroed()
     }
 }
 
