@@ -46,11 +46,6 @@ impl Incompatible {
     /// # Errors
     /// The bits that this reader does not know.
     pub(crate) fn read(bits: u32) -> Result<Self, u32> {
-        let unknown = Self::from_bits_retain(bits).difference(Self::all());
-        if unknown.is_empty() {
-            Ok(Self::from_bits_truncate(bits))
-        } else {
-            Err(unknown.bits())
-        }
+        Self::from_bits(bits).ok_or(bits & !Self::all().bits())
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     image::Image,
     inode_id::InodeId,
     layout::{Layout, Tail},
-    raw::{self, HOLE, format, layout},
+    raw::{self, FILE_TYPES, HOLE, format, layout},
     space::{Address, Space},
     superblock::SUPERBLOCK_END,
 };
@@ -279,15 +279,6 @@ impl Inode {
 /// The type in a mode.
 fn file_type(mode: u16) -> Option<FileType> {
     const TYPE_MASK: u32 = 0o170_000;
-    [
-        FileType::RegularFile,
-        FileType::Directory,
-        FileType::Symlink,
-        FileType::BlockDevice,
-        FileType::CharDevice,
-        FileType::Fifo,
-        FileType::Socket,
-    ]
-    .into_iter()
-    .find(|file_type| file_type.mode_bits() == u32::from(mode) & TYPE_MASK)
+    let mut types = FILE_TYPES.into_iter().map(|(_, file_type)| file_type);
+    types.find(|file_type| file_type.mode_bits() == u32::from(mode) & TYPE_MASK)
 }

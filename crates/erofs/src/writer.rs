@@ -35,13 +35,11 @@ use std::{
 
 use verimount_scan::{BuildError, Entry, InodeId, Observer, SourceTree};
 use verimount_source::Progress;
+use verimount_tree::Timestamp;
 
 use self::{
-    attributes::Attributes,
-    compress::index::MAX_BLOCK_BITS,
-    equal::Equal,
-    layout::Layout,
-    shape::{Shape, Time},
+    attributes::Attributes, compress::index::MAX_BLOCK_BITS, equal::Equal, layout::Layout,
+    shape::Shape,
 };
 pub use self::{
     compress::{
@@ -81,7 +79,7 @@ struct Format {
     block: BlockSize,
     compression: Option<Compression>,
     /// The time of all inodes without an own one.
-    time: Time,
+    time: Timestamp,
 }
 
 /// Plans the image of a tree.

@@ -12,9 +12,6 @@ use super::{
 };
 use crate::raw::{CompactInode, ExtendedInode};
 
-/// A time that many inodes have, so that the superblock has it for all of them.
-pub(super) type Time = Timestamp;
-
 /// What an inode takes.
 #[derive(Debug)]
 pub(super) struct Shape {
@@ -151,8 +148,8 @@ fn needs_extended(inode: &Inode, links: u32, size: u64, format: Format) -> bool 
 }
 
 /// The time that most inodes have; of several the earliest.
-pub(super) fn most_common_time(tree: &SourceTree) -> Time {
-    let mut times: Vec<Time> = tree.inodes().iter().map(|inode| inode.mtime).collect();
+pub(super) fn most_common_time(tree: &SourceTree) -> Timestamp {
+    let mut times: Vec<Timestamp> = tree.inodes().iter().map(|inode| inode.mtime).collect();
     times.sort_unstable();
     let runs = times.chunk_by(|a, b| a == b);
     // The last of several maxima is found, so from the end.
@@ -160,7 +157,7 @@ pub(super) fn most_common_time(tree: &SourceTree) -> Time {
     longest
         .and_then(|run| run.first())
         .copied()
-        .unwrap_or(Time::EPOCH)
+        .unwrap_or(Timestamp::EPOCH)
 }
 
 const _: () = assert!(
