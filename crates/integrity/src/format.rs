@@ -17,6 +17,7 @@ use crate::{
     recalculation::Recalculation,
     storage::Storage,
     superblock::{Salt, Shape},
+    tagger::Tagger,
 };
 
 /// How many sectors of a new volume are tagged between two calls of the progress callback.
@@ -86,7 +87,7 @@ pub fn format(
         provided_data_sectors: geometry.provided_data_sectors,
         ..superblock
     };
-    let tagger = options.integrity.tagger(&superblock)?;
+    let tagger = Tagger::new(&options.integrity, &superblock)?;
     let mac = options.integrity.mac(&superblock.shape)?;
     let storage = Arc::new(Storage::new(devices));
 

@@ -1,6 +1,4 @@
-use crate::{
-    Algorithm, Error, Key, Superblock, Usage, mac::Mac, superblock::Shape, tagger::Tagger,
-};
+use crate::{Algorithm, Error, Key, Usage, mac::Mac, superblock::Shape};
 
 /// The algorithms and keys that verify a volume. They are not stored on it.
 #[derive(Debug, Clone, Default)]
@@ -15,16 +13,6 @@ pub struct Integrity {
 }
 
 impl Integrity {
-    pub(crate) fn tagger(&self, superblock: &Superblock) -> Result<Tagger, Error> {
-        Tagger::new(
-            self.algorithm,
-            self.key.as_ref(),
-            superblock.salt,
-            superblock.shape.block_size,
-            superblock.shape.tag_size,
-        )
-    }
-
     /// The journal's MAC. It must be configured if and only if the volume has one.
     pub(crate) fn mac(&self, shape: &Shape) -> Result<Option<Mac>, Error> {
         match (&self.journal_mac, shape.journal_mac) {

@@ -238,13 +238,13 @@ impl Shape {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use arbtest::arbtest;
 
     use super::*;
 
     /// As the current `integritysetup` makes it, except for the salt.
-    fn superblock() -> Superblock {
+    pub(crate) fn superblock() -> Superblock {
         Superblock {
             shape: Shape {
                 block_size: BlockSize::DEFAULT,

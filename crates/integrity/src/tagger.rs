@@ -12,8 +12,8 @@ use tape_sha256::Message;
 use twox_hash::XxHash64;
 
 use crate::{
-    Algorithm, BadBlock, BlockSize, Error, Key, TagSize, Usage, mac::Mac, mismatch::Tag,
-    superblock::Salt,
+    Algorithm, BadBlock, BlockSize, Error, Integrity, Superblock, TagSize, Usage, mac::Mac,
+    mismatch::Tag, superblock::Salt,
 };
 
 /// The byte that fills the tag of a discarded block.
@@ -43,14 +43,9 @@ pub(crate) struct Tagger {
 }
 
 impl Tagger {
-    pub(crate) fn new(
-        algorithm: Algorithm,
-        key: Option<&Key>,
-        salt: Option<Salt>,
-        block_size: BlockSize,
-        tag_size: TagSize,
-    ) -> Result<Self, Error> {
-        let mac = match key {
+    pub(crate) fn new(integrity: &Integrity, superblock: &Superblock) -> Result<Self, Error> {
+        let algorithm = integrity.algorithm;
+        let mac = match &integrity.key {
             Some(key) => Some(Mac::new(algorithm, key)?),
             None if algorithm.is_keyed() => return Err(Usage::KeyMissing.into()),
             None => None,
@@ -59,9 +54,9 @@ impl Tagger {
             algorithm,
             mac,
             is_multi_stream: algorithm == Algorithm::Sha256 && multi_stream_agrees(),
-            salt,
-            block_size,
-            tag_size,
+            salt: superblock.salt,
+            block_size: superblock.shape.block_size,
+            tag_size: superblock.shape.tag_size,
         })
     }
 
@@ -266,17 +261,20 @@ fn multi_stream_agrees() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Key, superblock::tests::superblock};
 
     fn tagger(algorithm: Algorithm, salt: Option<Salt>, block: u64, tag: u16) -> Tagger {
         let key = Key::new(vec![0x0b; 20]).unwrap();
-        Tagger::new(
+        let integrity = Integrity {
             algorithm,
-            algorithm.is_keyed().then_some(&key),
-            salt,
-            BlockSize::new(block).unwrap(),
-            TagSize::new(tag).unwrap(),
-        )
-        .unwrap()
+            key: algorithm.is_keyed().then_some(key),
+            journal_mac: None,
+        };
+        let mut superblock = superblock();
+        superblock.salt = salt;
+        superblock.shape.block_size = BlockSize::new(block).unwrap();
+        superblock.shape.tag_size = TagSize::new(tag).unwrap();
+        Tagger::new(&integrity, &superblock).unwrap()
     }
 
     fn hex(bytes: &[u8]) -> String {
@@ -385,12 +383,16 @@ mod tests {
 
     #[test]
     fn keys_are_for_keyed_algorithms() {
-        let key = Key::new(vec![1]).unwrap();
         for algorithm in Algorithm::ALL {
-            for key in [None, Some(&key)] {
-                let tag_size = TagSize::new(4).unwrap();
-                let result = Tagger::new(algorithm, key, None, BlockSize::DEFAULT, tag_size);
-                assert_eq!(result.is_ok(), algorithm.is_keyed() == key.is_some());
+            for key in [None, Some(Key::new(vec![1]).unwrap())] {
+                let integrity = Integrity {
+                    algorithm,
+                    key,
+                    journal_mac: None,
+                };
+                let is_right = algorithm.is_keyed() == integrity.key.is_some();
+                let result = Tagger::new(&integrity, &superblock());
+                assert_eq!(result.is_ok(), is_right);
             }
         }
     }

@@ -1,6 +1,6 @@
 use crate::{
     Devices, DiskSize, Error, Mode, OpenOptions, Progress, Superblock, Volume, blocks::Blocks,
-    format::write_zeros, geometry::Geometry,
+    format::write_zeros, geometry::Geometry, tagger::Tagger,
 };
 
 /// Grows the volume on `devices` to a disk of this size, or else to the largest size that they
@@ -46,7 +46,7 @@ fn extend(
     if geometry.provided_data_sectors <= old_end {
         return Ok(());
     }
-    let tagger = options.integrity.tagger(&superblock)?;
+    let tagger = Tagger::new(&options.integrity, &superblock)?;
     let blocks = Blocks::new(storage, geometry, tagger, options.cache_bytes);
     write_zeros(&blocks, old_end, false, progress)?;
     blocks.flush()?;

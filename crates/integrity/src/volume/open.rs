@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     Devices, Error, Integrity, Mode, Superblock, Usage, Volume, blocks::Blocks, geometry::Geometry,
     journal::Ring, mac::Mac, range_lock::RangeLocks, recalculation::Recalculation,
-    storage::Storage, superblock::read_sector,
+    storage::Storage, superblock::read_sector, tagger::Tagger,
 };
 
 use super::{Counters, RecentMismatches, SavedSuperblock, prepare::Unprepared};
@@ -78,7 +78,7 @@ impl Volume {
             _ => {}
         }
         let geometry = Geometry::of(&superblock, storage.size())?;
-        let tagger = options.integrity.tagger(&superblock)?;
+        let tagger = Tagger::new(&options.integrity, &superblock)?;
         let ring = Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt);
         let mut blocks = Blocks::new(storage.clone(), geometry, tagger, options.cache_bytes);
         if options.tag_read_back {
