@@ -44,14 +44,6 @@ impl Blocks {
         }
     }
 
-    /// Has each tag sector read before it is first changed.
-    pub(crate) fn reading_tags_back(self) -> Self {
-        Self {
-            tags: self.tags.reading_back(),
-            ..self
-        }
-    }
-
     /// Reads blocks without verifying them.
     pub(crate) fn read_unverified(&self, sector: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut rest = buf;

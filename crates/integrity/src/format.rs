@@ -107,13 +107,9 @@ impl FormatOptions {
     /// # Errors
     /// [`Unsupported::KeyedRecalculation`] for [`Mode::Bitmap`], which recalculates tags after a crash.
     pub fn check_mode(&self, mode: Mode) -> Result<(), Unsupported> {
-        let Integrity {
-            algorithm,
-            journal_mac,
-            ..
-        } = &self.integrity;
-        let may_recalculate =
-            Recalculation::is_allowed(*algorithm, self.hmac_fix, journal_mac.is_some());
+        let algorithm = self.integrity.algorithm;
+        let has_mac = self.integrity.journal_mac.is_some();
+        let may_recalculate = Recalculation::is_allowed(algorithm, self.hmac_fix, has_mac);
         if mode == Mode::Bitmap && !may_recalculate {
             Err(Unsupported::KeyedRecalculation)
         } else {

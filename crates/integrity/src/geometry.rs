@@ -3,7 +3,7 @@
 use std::{num::NonZeroU32, ops::Range};
 
 use crate::{
-    DiskSize, Error, SECTOR, Unsupported,
+    DiskSize, Error, Interleave, SECTOR, Unsupported,
     journal::JournalLayout,
     superblock::{Shape, Superblock},
 };
@@ -277,11 +277,9 @@ impl Geometry {
 
     /// The offset of the tags of area `area` on the metadata device, in bytes.
     pub(crate) fn area_tags_offset(&self, area: u64) -> u64 {
-        let areas_before = match self.shape.interleave {
-            Some(interleave) => (area << interleave.log2_sectors()) + area * self.run,
-            None => 0,
-        };
-        (self.initial + areas_before) * SECTOR
+        // Without an interleave there is only the first area.
+        let log2 = self.shape.interleave.map_or(0, Interleave::log2_sectors);
+        (self.initial + (area << log2) + area * self.run) * SECTOR
     }
 
     /// Whether the tag of the block at `sector` is split across two sectors.

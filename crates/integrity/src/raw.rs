@@ -49,16 +49,7 @@ pub(crate) struct Superblock {
 /// The size of the superblock on a volume, in bytes.
 pub(crate) const SUPERBLOCK_SIZE: usize = 4096;
 
-/// A sector of the journal. The contents are entries or data, followed by the commit id. If the
-/// journal has a MAC, the last bytes of the entries' contents hold a part of it.
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub(crate) struct JournalSector {
-    pub(crate) contents: [u8; JOURNAL_CONTENTS],
-    pub(crate) commit_id: U64,
-}
-
-/// The bytes of a journal sector before its commit id.
+/// The bytes of a journal sector before its commit id: entries or data.
 pub(crate) const JOURNAL_CONTENTS: usize = 504;
 
 /// The bytes of a section's MAC that each of its metadata sectors holds, at the end of its
@@ -67,5 +58,5 @@ pub(crate) const JOURNAL_MAC_PART: usize = 8;
 
 const _: () = {
     assert!(size_of::<Superblock>() == 64);
-    assert!(size_of::<JournalSector>() == SECTOR);
+    assert!(JOURNAL_CONTENTS + size_of::<U64>() == SECTOR);
 };

@@ -41,7 +41,9 @@ pub(crate) struct TagCache {
     /// storage in order. Nothing else takes this lock.
     writing: Mutex<()>,
     streams: Streams,
-    reads_back: bool,
+    /// Whether each sector is read before tags in it are first set. The cache exists to avoid these reads; this is for
+    /// measuring what they cost.
+    pub(crate) reads_back: bool,
 }
 
 impl TagCache {
@@ -58,15 +60,6 @@ impl TagCache {
             writing: Mutex::default(),
             streams: Streams::default(),
             reads_back: false,
-        }
-    }
-
-    /// Has each sector read before tags in it are first set. The cache exists to avoid these reads; this is for
-    /// measuring what they cost.
-    pub(crate) fn reading_back(self) -> Self {
-        Self {
-            reads_back: true,
-            ..self
         }
     }
 

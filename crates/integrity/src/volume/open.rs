@@ -81,9 +81,7 @@ impl Volume {
         let tagger = Tagger::new(&options.integrity, &superblock)?;
         let ring = Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt);
         let mut blocks = Blocks::new(storage.clone(), geometry, tagger, options.cache_bytes);
-        if options.tag_read_back {
-            blocks = blocks.reading_tags_back();
-        }
+        blocks.tags.reads_back = options.tag_read_back;
         let superblock = SavedSuperblock::new(storage, mac, superblock);
         let unprepared = Unprepared {
             blocks: &blocks,
