@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use verimount_source::{Counting, ReadAt, Scratch};
-use verimount_verity::{TreeGeometry, TreeReadahead, VerifiedReader, VerifyOptions};
+use verimount_verity::{TreeGeometry, VerifiedReader, VerifyOptions};
 
 /// Little is kept, so that much is read again.
 pub fn keeping_little() -> VerifyOptions {
@@ -16,7 +16,7 @@ pub fn keeping_little() -> VerifyOptions {
 /// Nothing is kept or read ahead, so that a read costs what it needs.
 pub fn keeping_nothing() -> VerifyOptions {
     VerifyOptions {
-        tree_readahead: TreeReadahead::Off,
+        tree_readahead: 0,
         cache_bytes: 0,
         ..VerifyOptions::default()
     }

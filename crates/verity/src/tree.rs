@@ -23,6 +23,9 @@ use crate::{
 /// hardly more time than one block, and hashing them takes less time than another request.
 const NEIGHBOURHOOD: usize = 64 << 10;
 
+/// The largest window in bytes, so that a huge one cannot exhaust memory.
+const MAX_WINDOW: usize = 2 << 20;
+
 /// The most windows that are announced and not fetched: one for each sequential reader that is distinguished.
 const MAX_ANNOUNCED: usize = 16;
 
@@ -86,9 +89,8 @@ impl TreeReader {
         let block_size = hasher.block_size();
         let data_per_node = geometry.digests_per_block() << hashing.data_block_log2;
         let cached_blocks = options.cache_bytes / block_size;
-        let window = options
-            .tree_readahead
-            .blocks(data_per_node, block_size as u64);
+        let window = options.tree_readahead / data_per_node;
+        let window = window.min((MAX_WINDOW / block_size) as u64);
         Self {
             source,
             account: options.account,

@@ -7,7 +7,7 @@ use verimount_source::{Ask, Fetch, Given, Hint, ReadAt, ReadError, Scratch, chec
 
 use crate::{
     Account, BlockHasher, BlockKind, Digest, Error, Identity, Mismatch, Releases, Seal,
-    TreeGeometry, TreeReadahead, VerifyStats,
+    TreeGeometry, VerifyStats,
     further::Further,
     releases::{failure, suspect},
     tree::TreeReader,
@@ -16,8 +16,9 @@ use crate::{
 /// How a [`VerifiedReader`] reads.
 #[derive(Debug, Clone)]
 pub struct VerifyOptions {
-    /// How far ahead the tree is read.
-    pub tree_readahead: TreeReadahead,
+    /// How far ahead of sequential readers the tree is read: enough of it for this many bytes of data. With 0, only what a read
+    /// itself needs.
+    pub tree_readahead: u64,
     /// Size of the cache of verified tree blocks, in bytes.
     pub cache_bytes: usize,
     /// Where it is counted what was read and verified. Several readers may have the same account.
@@ -27,6 +28,10 @@ pub struct VerifyOptions {
 }
 
 impl VerifyOptions {
+    /// With SHA-256 and blocks of 4 KiB this is 512 KiB of tree, one block of the level above: a
+    /// request every 64 MiB, and hashing it takes well under a millisecond.
+    pub const DEFAULT_TREE_READAHEAD: u64 = 64 << 20;
+
     /// Twice the size of the level-0 blocks for 1 GiB of data, with SHA-256 and blocks of 4 KiB.
     pub const DEFAULT_CACHE_BYTES: usize = 16 << 20;
 }
@@ -34,7 +39,7 @@ impl VerifyOptions {
 impl Default for VerifyOptions {
     fn default() -> Self {
         Self {
-            tree_readahead: TreeReadahead::Auto,
+            tree_readahead: Self::DEFAULT_TREE_READAHEAD,
             cache_bytes: Self::DEFAULT_CACHE_BYTES,
             account: Arc::default(),
             releases: None,

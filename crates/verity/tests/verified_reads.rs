@@ -15,8 +15,7 @@ use verimount_source::{Counting, Fetch, FileSource, ReadAhead, ReadAt, ReadError
 use verimount_testkit::{Flipped, Watched, WatchedEvent, all_or_some, cases, go_on, noise};
 use verimount_verity::{
     BadReason, BlockKind, BlockSize, Corruption, Error, FileDigest, HashAlgorithm, Mismatch, Salt,
-    SealLayout, Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal,
-    survey,
+    SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions, seal, survey,
 };
 
 const ONE: NonZeroUsize = NonZeroUsize::MIN;
@@ -91,9 +90,9 @@ fn reads_give_the_data() {
         };
         let options = VerifyOptions {
             tree_readahead: match u.int_in_range(0..=2)? {
-                0 => TreeReadahead::Auto,
-                1 => TreeReadahead::Off,
-                _ => TreeReadahead::Bytes(u.int_in_range(0..=(1 << 20) - 1)?),
+                0 => VerifyOptions::DEFAULT_TREE_READAHEAD,
+                1 => 0,
+                _ => u.int_in_range(0..=(1 << 20) - 1)?,
             },
             cache_bytes: *u.choose(&[0, 5000, 1 << 20])?,
             ..VerifyOptions::default()
@@ -398,11 +397,11 @@ fn tree_requests_of_sequential_reads() {
         assert_eq!(stats.data_requests, 192);
         stats.tree_requests
     };
-    let with = requests(TreeReadahead::Auto);
+    let with = requests(VerifyOptions::DEFAULT_TREE_READAHEAD);
     assert!(with <= 192 / 16, "{with}");
     // One block of level 0 for each 512 KiB; two reads of 1 MiB share none. Each read asks for its
     // two at once; three blocks of level 1 and the root block come on top.
-    let without = requests(TreeReadahead::Off);
+    let without = requests(0);
     assert_eq!(without, 192 + 3 + 1);
 }
 
@@ -435,7 +434,7 @@ fn a_sequential_reader_does_not_wait_for_what_is_read_ahead() {
     let sealed = sealed_bytes(&noise(SIZE, 9), SealLayout::Appended, &small_blocks());
     let source = Arc::new(Watched::new(sealed));
     let options = VerifyOptions {
-        tree_readahead: TreeReadahead::Bytes(1 << 20),
+        tree_readahead: 1 << 20,
         ..VerifyOptions::default()
     };
     let reader = ReadAhead::new(reader(source.clone(), options));

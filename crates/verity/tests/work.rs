@@ -5,8 +5,7 @@ use std::{num::NonZeroUsize, sync::Arc};
 use verimount_source::{Counting, FileSource, ReadAt, Scratch};
 use verimount_testkit::{Random, go_on, noise, random_cases};
 use verimount_verity::{
-    BlockSize, Error, SealLayout, Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader,
-    VerifyOptions,
+    BlockSize, Error, SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions,
     dm_verity::{self, HashArea},
     seal,
 };
@@ -20,7 +19,7 @@ const MOST_LEVELS: u64 = 8;
 
 fn options() -> VerifyOptions {
     VerifyOptions {
-        tree_readahead: TreeReadahead::Off,
+        tree_readahead: 0,
         cache_bytes: 0,
         ..VerifyOptions::default()
     }

@@ -18,9 +18,7 @@ use verimount_romfs::{Error as RomfsError, RomfsTree};
 use verimount_serve::{Disk, DiskAccess, ImageFs, Served, VerifiedTree, VolumeFs};
 use verimount_source::{Counting, Fetch, FileSource, FileStorage};
 use verimount_tree::{SingleFile, StoredFile};
-use verimount_verity::{
-    Checked, FileDigest, Sealed, TreeReadahead, Trust, VerifiedReader, VerifyOptions,
-};
+use verimount_verity::{Checked, FileDigest, Sealed, Trust, VerifiedReader, VerifyOptions};
 
 use crate::{
     blocks::Blocks,
@@ -103,9 +101,9 @@ impl Handicapped {
             } => {
                 let options = VerifyOptions {
                     tree_readahead: if no_read_ahead {
-                        TreeReadahead::Off
+                        0
                     } else {
-                        TreeReadahead::Auto
+                        VerifyOptions::DEFAULT_TREE_READAHEAD
                     },
                     ..VerifyOptions::default()
                 };

@@ -12,7 +12,7 @@ use anyhow::{Result, ensure};
 use verimount_source::{ReadAt, Scratch};
 use verimount_testkit::Slow;
 use verimount_verity::{
-    SealLayout, Sealed, TreeParams, TreeReadahead, Trust, VerifiedReader, VerifyOptions, seal,
+    SealLayout, Sealed, TreeParams, Trust, VerifiedReader, VerifyOptions, seal,
 };
 
 use crate::{
@@ -67,8 +67,8 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<Spread> {
     };
     let samples = Contest::default()
         .variant(UNVERIFIED, || seconds_to_read(&*slow(&data), &data))
-        .variant(AHEAD, || verified(TreeReadahead::Auto))
-        .variant(ALONE, || verified(TreeReadahead::Off))
+        .variant(AHEAD, || verified(VerifyOptions::DEFAULT_TREE_READAHEAD))
+        .variant(ALONE, || verified(0))
         .run(lab.rounds)?;
     let bytes = data.len() as u64;
     let title = format!("Sequential reads of {} MiB, 5 ms a request", bytes >> 20);
