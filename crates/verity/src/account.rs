@@ -20,14 +20,6 @@ counters! {
 }
 
 impl Account {
-    pub(crate) fn note_verified(&self, bytes: usize) {
-        self.bytes_verified.fetch_add(bytes as u64, Relaxed);
-    }
-
-    pub(crate) fn note_data_request(&self) {
-        self.data_requests.fetch_add(1, Relaxed);
-    }
-
     pub(crate) fn note_tree_request(&self, bytes: usize) {
         self.tree_requests.fetch_add(1, Relaxed);
         self.tree_bytes.fetch_add(bytes as u64, Relaxed);

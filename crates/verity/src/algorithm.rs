@@ -27,12 +27,9 @@ impl HashAlgorithm {
     }
 
     /// The hash with this number.
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            1 => Some(Self::Sha256),
-            2 => Some(Self::Sha512),
-            _ => None,
-        }
+    pub fn from_number(number: u8) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|algorithm| algorithm.number() == number)
     }
 
     /// Length of a digest in bytes.

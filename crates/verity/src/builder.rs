@@ -46,7 +46,11 @@ pub fn build_tree(
 ) -> Result<Descriptor, Error> {
     let geometry = checked_geometry(params, data.size())?;
     let root = build_levels(data, &params.hashing(), &geometry, threads, sink, progress)?;
-    Ok(Descriptor::new(params.clone(), geometry, root))
+    Ok(Descriptor {
+        params: params.clone(),
+        geometry,
+        root,
+    })
 }
 
 /// Builds the levels of the tree over `data`, and returns the root hash.

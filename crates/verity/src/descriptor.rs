@@ -39,21 +39,12 @@ const _: () = assert!(DESCRIPTOR_SIZE == 256);
 /// Identifies a file by the tree's parameters, the size of the data and the root hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
-    params: TreeParams,
-    geometry: TreeGeometry,
-    root: Digest,
+    pub(crate) params: TreeParams,
+    pub(crate) geometry: TreeGeometry,
+    pub(crate) root: Digest,
 }
 
 impl Descriptor {
-    /// The descriptor of a tree that was built.
-    pub(crate) fn new(params: TreeParams, geometry: TreeGeometry, root: Digest) -> Self {
-        Self {
-            params,
-            geometry,
-            root,
-        }
-    }
-
     /// Reads a stored descriptor; also returns the size of the signature that follows it.
     ///
     /// # Errors
@@ -86,9 +77,12 @@ impl Descriptor {
             block_size,
             salt: Salt::new(salt).map_err(|_| Corruption::SaltSize(raw.salt_size.into()))?,
         };
-        let geometry = checked_geometry(&params, raw.data_size.get())?;
-        let root = Digest::new(algorithm, root).ok_or(Corruption::Reserved)?;
-        Ok((Self::new(params, geometry, root), raw.signature_size.get()))
+        let descriptor = Self {
+            geometry: checked_geometry(&params, raw.data_size.get())?,
+            root: Digest::new(algorithm, root).ok_or(Corruption::Reserved)?,
+            params,
+        };
+        Ok((descriptor, raw.signature_size.get()))
     }
 
     /// The stored form of the descriptor, before a signature of `signature_size` bytes.

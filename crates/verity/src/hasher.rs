@@ -61,7 +61,10 @@ impl BlockHasher {
         debug_assert!(blocks.len().is_multiple_of(self.block_size));
         debug_assert_eq!(digests.len(), self.digests_len(blocks.len()));
         match self.algorithm {
-            HashAlgorithm::Sha256 => self.sha256_run(blocks, digests),
+            HashAlgorithm::Sha256 if self.multi_stream => {
+                multi_stream_run(&self.prefix, self.block_size, blocks, digests);
+            }
+            HashAlgorithm::Sha256 => self.serial_run::<Sha256>(blocks, digests),
             HashAlgorithm::Sha512 => self.serial_run::<Sha512>(blocks, digests),
         }
     }
@@ -69,14 +72,6 @@ impl BlockHasher {
     /// One digest from a run of digests.
     pub(crate) fn digest(&self, bytes: &[u8]) -> Digest {
         Digest::new(self.algorithm, bytes).expect("the caller takes one digest's bytes")
-    }
-
-    fn sha256_run(&self, blocks: &[u8], digests: &mut [u8]) {
-        if self.multi_stream {
-            multi_stream_run(&self.prefix, self.block_size, blocks, digests);
-        } else {
-            self.serial_run::<Sha256>(blocks, digests);
-        }
     }
 
     fn serial_run<H: sha2::Digest + Clone>(&self, blocks: &[u8], digests: &mut [u8]) {

@@ -1,4 +1,4 @@
-use std::{fmt, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use verimount_source::{Fetch, ReadAt, ReadError, Unchecked};
 
@@ -61,14 +61,5 @@ impl Leaves {
         let offset = self.start + blocks.start * size as u64;
         Unchecked(&*self.tree).read_exact_at(&mut digests, offset)?;
         Ok(digests)
-    }
-}
-
-impl fmt::Debug for Leaves {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leaves")
-            .field("function", &self.function)
-            .field("count", &self.count)
-            .finish_non_exhaustive()
     }
 }

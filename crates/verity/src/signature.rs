@@ -13,12 +13,6 @@ const COMMENT: &str = "untrusted comment:";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyId(u64);
 
-impl KeyId {
-    fn new(bytes: &[u8]) -> Option<Self> {
-        bytes.try_into().ok().map(u64::from_le_bytes).map(Self)
-    }
-}
-
 impl fmt::Display for KeyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016X}", self.0)
@@ -69,7 +63,8 @@ fn id_in(line: &str) -> Option<KeyId> {
     const LONGEST: usize = 74;
     let mut bytes = [0; LONGEST];
     let bytes = Base64::decode(&mut bytes, line.trim(), None).ok()?;
-    KeyId::new(bytes.get(2..10)?)
+    let id = bytes.get(2..10)?.try_into().ok()?;
+    Some(KeyId(u64::from_le_bytes(id)))
 }
 
 /// A minisign public key.

@@ -290,6 +290,16 @@ impl TreeReader {
         let (parent, place) = self.geometry.parent(index);
         at_hand.get(&(level + 1, parent)).map(|node| &node[place])
     }
+
+    fn mismatch(&self, (level, index): Key, expected: &[u8], actual: &[u8]) -> Mismatch {
+        Mismatch {
+            place: BlockKind::Tree(level),
+            offset: self.geometry.node_offset(level, index),
+            covers: self.geometry.covered_data(level, index),
+            expected: self.hasher.digest(expected),
+            actual: self.hasher.digest(actual),
+        }
+    }
 }
 
 impl<'a> Pending<'a> {
@@ -473,18 +483,6 @@ impl<'a> InFlight<'a> {
             );
         }
         key
-    }
-}
-
-impl TreeReader {
-    fn mismatch(&self, (level, index): Key, expected: &[u8], actual: &[u8]) -> Mismatch {
-        Mismatch {
-            place: BlockKind::Tree(level),
-            offset: self.geometry.node_offset(level, index),
-            covers: self.geometry.covered_data(level, index),
-            expected: self.hasher.digest(expected),
-            actual: self.hasher.digest(actual),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 use std::{
     ops::{Range, RangeInclusive},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 use verimount_source::{Ask, Fetch, Given, Hint, ReadAt, ReadError, Scratch, check_range};
@@ -186,7 +186,8 @@ impl VerifiedReader {
             let leaves = geometry.parent(first).0..=geometry.parent(last).0;
             self.read_against(buf, digests, first, leaves)?;
         }
-        self.account().note_verified(buf.len());
+        let verified = buf.len() as u64;
+        self.account().bytes_verified.fetch_add(verified, Relaxed);
         Ok(())
     }
 
@@ -265,7 +266,7 @@ impl VerifiedReader {
             beyond.len() < self.block_size(),
             "only the last block is short"
         );
-        self.account().note_data_request();
+        self.account().data_requests.fetch_add(1, Relaxed);
         let given = self.data.fetch(data, offset, ask)?;
         beyond.fill(0);
         self.hasher.hash_into(buf, digests);
