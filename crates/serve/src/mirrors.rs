@@ -1,4 +1,6 @@
-use verimount_mirrors::{MirrorStats, PlaceStats};
+use std::mem::take;
+
+use verimount_mirrors::MirrorStats;
 
 use crate::status::end_of;
 
@@ -6,13 +8,9 @@ use crate::status::end_of;
 const MAX_NAME: usize = 256;
 
 /// With names of places that are so short that they fit into a status.
-pub(crate) fn bounded(stats: MirrorStats) -> MirrorStats {
-    let places = stats.places.into_iter().map(|place| PlaceStats {
-        place: end_of(place.place, MAX_NAME),
-        ..place
-    });
-    MirrorStats {
-        places: places.collect(),
-        ..stats
+pub(crate) fn bounded(mut stats: MirrorStats) -> MirrorStats {
+    for place in &mut stats.places {
+        place.place = end_of(take(&mut place.place), MAX_NAME);
     }
+    stats
 }

@@ -1,22 +1,19 @@
-use verimount_content::{CacheStatus, OriginFailure, OriginReplacement, OriginStatus};
+use std::mem::take;
+
+use verimount_content::OriginStatus;
 
 use crate::{status::end_of, verified_tree::MAX_TEXT};
 
 /// With texts that are so short that they fit into a status.
-pub(crate) fn bounded(status: OriginStatus) -> OriginStatus {
-    OriginStatus {
-        last_failure: status.last_failure.map(|failure| OriginFailure {
-            reason: end_of(failure.reason, MAX_TEXT),
-            ..failure
-        }),
-        replaced: status.replaced.map(|replaced| OriginReplacement {
-            place: end_of(replaced.place, MAX_TEXT),
-            ..replaced
-        }),
-        cache: status.cache.map(|cache| CacheStatus {
-            directory: end_of(cache.directory, MAX_TEXT),
-            ..cache
-        }),
-        ..status
+pub(crate) fn bounded(mut status: OriginStatus) -> OriginStatus {
+    if let Some(failure) = &mut status.last_failure {
+        failure.reason = end_of(take(&mut failure.reason), MAX_TEXT);
     }
+    if let Some(replaced) = &mut status.replaced {
+        replaced.place = end_of(take(&mut replaced.place), MAX_TEXT);
+    }
+    if let Some(cache) = &mut status.cache {
+        cache.directory = end_of(take(&mut cache.directory), MAX_TEXT);
+    }
+    status
 }
