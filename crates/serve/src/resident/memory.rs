@@ -1,6 +1,10 @@
 use std::{
+    fs::File,
     io,
-    os::fd::{AsRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::FileExt,
+    },
     path::PathBuf,
     sync::{
         Arc,
@@ -13,7 +17,7 @@ use rustix::{
         AtFlags, FallocateFlags, IFlags, Mode, OFlags, fallocate, fstatfs, ftruncate,
         ioctl_setflags, openat, unlinkat,
     },
-    io::{Errno, fcntl_dupfd_cloexec, pwrite, retry_on_intr},
+    io::{Errno, fcntl_dupfd_cloexec, retry_on_intr},
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create,
         fsconfig_set_string, fsmount, fsopen, open_tree,
@@ -183,7 +187,7 @@ impl ResidentMemory {
         unlinkat(&self.writable, &name, AtFlags::empty())?;
         take_write_lease(&writable).map_err(|error| errno(&error))?;
         Ok(NewFile {
-            writable,
+            writable: writable.into(),
             sealed: sealed?,
         })
     }
@@ -209,7 +213,7 @@ fn read_only_clone(mount: &OwnedFd) -> Result<OwnedFd, Errno> {
 /// `/proc/PID/fd`.
 #[derive(Debug)]
 pub(super) struct NewFile {
-    writable: OwnedFd,
+    writable: File,
     sealed: OwnedFd,
 }
 
@@ -225,16 +229,9 @@ impl NewFile {
     }
 
     /// Writes at a position, any number of threads at once.
-    pub(super) fn write(&self, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
-        while !bytes.is_empty() {
-            let written = pwrite(&self.writable, bytes, offset)?;
-            if written == 0 {
-                return Err(Errno::IO);
-            }
-            bytes = &bytes[written..];
-            offset += written as u64;
-        }
-        Ok(())
+    pub(super) fn write(&self, bytes: &[u8], offset: u64) -> Result<(), Errno> {
+        let written = self.writable.write_all_at(bytes, offset);
+        written.map_err(|error| errno(&error))
     }
 
     /// The file, open by path only. From now on nobody can write to it: it has no name, cannot be opened for writing, and is
@@ -262,7 +259,7 @@ mod tests {
 
     use super::*;
 
-    fn reopened(file: &OwnedFd, writes: bool) -> io::Result<fs::File> {
+    fn reopened(file: &impl AsRawFd, writes: bool) -> io::Result<fs::File> {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         fs::OpenOptions::new().read(true).write(writes).open(path)
     }
