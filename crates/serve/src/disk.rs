@@ -114,12 +114,6 @@ impl Disk {
         self.volume.flush().map_err(|error| volume_failed(&error))
     }
 
-    /// Whether a truncation to `size` is allowed. It has no effect: only the present size is, and 0, as
-    /// opening a block device with `O_TRUNC` leaves it unchanged.
-    pub(crate) fn can_have_size(&self, size: u64) -> bool {
-        [0, self.size()].contains(&size)
-    }
-
     /// Allocates, punches or zeroes, with the mode of `fallocate`.
     pub(crate) fn allocate(
         &self,

@@ -18,7 +18,7 @@ use verimount_tree::{self as tree, Error, ExtentKind, MAX_XATTR_VALUE, Measureme
 use self::{
     administrators::{has_all_users, is_administrator},
     listing::{add_dots, continue_if, name},
-    values::{entry, file, fuse_attr, no_entry},
+    values::{file, fuse_attr, no_entry},
 };
 use crate::{
     Resident, Served, VerifiedTree,
@@ -89,11 +89,14 @@ impl ImageFs {
     }
 
     fn entry(&self, attr: &tree::Attr) -> Entry {
-        let node = Node {
-            id: NodeId(attr.node.get()),
-            generation: self.generation,
-        };
-        entry(node, self.shown(attr))
+        Entry {
+            node: Some(Node {
+                id: NodeId(attr.node.get()),
+                generation: self.generation,
+            }),
+            attr: self.shown(attr),
+            ..no_entry()
+        }
     }
 
     /// The file that a handle has the number of (`.`), or the directory that such a directory is in (`..`). `/` is the name of what the

@@ -117,8 +117,8 @@ impl Resident {
         selected: SelectedFiles,
         threads: NonZeroUsize,
     ) -> Arc<Self> {
-        let trigger = memory.pressure();
-        let pressure = trigger.and_then(|trigger| Pressure::new(trigger.clone()).map(Arc::new));
+        let trigger = memory.pressure.clone();
+        let pressure = trigger.and_then(|trigger| Pressure::new(trigger).map(Arc::new));
         let resident = Arc::new(Self {
             pressure,
             loaders: Loaders::new(tree.clone(), threads),
@@ -274,14 +274,11 @@ impl Resident {
     /// What the opens of a file share, of which there is one more now.
     fn shared(&self, node: NodeId, size: u64) -> Option<Arc<Backing>> {
         let Ok(loaded) = self.inodes.open(node, |shared| {
-            let decide = || self.find(node).or_else(|| self.load(node, size));
+            let find = || self.kept.lock().used(node);
+            let decide = || find().or_else(|| self.load(node, size));
             Ok::<_, Infallible>(shared.get_or_insert_with(decide).clone())
         });
         loaded
-    }
-
-    fn find(&self, node: NodeId) -> Option<Arc<Backing>> {
-        self.kept.lock().used(node)
     }
 
     /// Loads a file; `None` if it has to be read lazily, which was told.
@@ -343,7 +340,7 @@ impl Resident {
     fn tell_unfit(&self, node: NodeId, size: u64) {
         self.counters.unfit.fetch_add(1, Relaxed);
         if !self.counters.has_told_unfit.swap(true, SeqCst) {
-            let limit = self.memory.limit();
+            let limit = self.memory.limit;
             tracing::warn!(
                 size,
                 limit,
@@ -359,7 +356,7 @@ impl Resident {
     /// `ENOSPC` if there is not enough.
     fn make_room(&self, file: &NewFile, size: u64) -> Result<(), Errno> {
         let taken = ResidentMemory::taken_by(size);
-        if taken > self.memory.limit() {
+        if taken > self.memory.limit {
             return Err(Errno::NOSPC);
         }
         let reserve = || {
@@ -403,8 +400,8 @@ impl Resident {
         let counters = &self.counters;
         ResidentStatus {
             files: self.kept.lock().len() as u64,
-            bytes: self.memory.limit().saturating_sub(self.memory.free()),
-            limit: self.memory.limit(),
+            bytes: self.memory.limit.saturating_sub(self.memory.free()),
+            limit: self.memory.limit,
             loading: counters.loading.load(Relaxed),
             loading_bytes: self.loaders.left(),
             loads: counters.loads.load(Relaxed),

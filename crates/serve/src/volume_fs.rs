@@ -145,11 +145,11 @@ impl FileSystem for VolumeFs {
         if changes.mode.or(changes.uid).or(changes.gid).is_some() {
             return Err(Errno::PERM);
         }
-        if changes
-            .size
-            .is_some_and(|size| !self.disk.can_have_size(size))
-        {
-            return Err(Errno::INVAL);
+        match changes.size {
+            // Without effect, as `O_TRUNC` is for a block device.
+            None | Some(0) => {}
+            Some(size) if size == self.disk.size() => {}
+            Some(_) => return Err(Errno::INVAL),
         }
         Ok((self.attr(node), FOREVER))
     }

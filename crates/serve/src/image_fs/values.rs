@@ -1,7 +1,7 @@
 //! Converts a tree's values into FUSE's.
 
 use rustix::io::Errno;
-use verimount_fuse::{Attr, Entry, Node, NodeId, Time};
+use verimount_fuse::{Attr, Entry, NodeId, Time};
 use verimount_tree::{self as tree, Timestamp};
 
 use crate::limits::FOREVER;
@@ -25,14 +25,6 @@ pub(super) fn no_entry() -> Entry {
 /// `ESTALE` for a number that no node has.
 pub(super) fn file(node: NodeId) -> Result<tree::NodeId, Errno> {
     tree::NodeId::new(node.0).ok_or(Errno::STALE)
-}
-
-pub(super) fn entry(node: Node, attr: Attr) -> Entry {
-    Entry {
-        node: Some(node),
-        attr,
-        ..no_entry()
-    }
 }
 
 pub(super) fn fuse_attr(attr: &tree::Attr) -> Attr {

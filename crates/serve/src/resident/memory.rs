@@ -46,10 +46,11 @@ pub struct ResidentMemory {
     writable: OwnedFd,
     /// The directory `writable`, through a mount by which nothing can be changed.
     read_only: OwnedFd,
-    limit: u64,
+    /// The most that files may take, in bytes.
+    pub(super) limit: u64,
     names: AtomicU64,
     /// Where the kernel tells that memory is short, or why it does not.
-    pressure: Result<Arc<Trigger>, Errno>,
+    pub(super) pressure: Result<Arc<Trigger>, Errno>,
 }
 
 /// Why there is no memory for resident files.
@@ -149,19 +150,6 @@ impl ResidentMemory {
     pub fn path(&self) -> PathBuf {
         // Not by the number of the process: this one has another one in a namespace of its own.
         format!("/proc/self/fd/{}", self.writable.as_raw_fd()).into()
-    }
-
-    /// What tells when memory is short.
-    ///
-    /// # Errors
-    /// The kernel's reason not to tell.
-    pub(super) fn pressure(&self) -> Result<&Arc<Trigger>, Errno> {
-        self.pressure.as_ref().map_err(|errno| *errno)
-    }
-
-    /// The most that files may take, in bytes.
-    pub(super) fn limit(&self) -> u64 {
-        self.limit
     }
 
     /// The memory that a file of `size` bytes takes, in bytes.
@@ -311,9 +299,9 @@ mod tests {
     fn the_limit_holds_and_what_is_dropped_is_free_again() {
         let memory = needs!(memory());
         let before = memory.free();
-        assert!(before <= memory.limit());
+        assert!(before <= memory.limit);
         let file = memory.new_file().unwrap();
-        assert_eq!(file.reserve(memory.limit() + 1).unwrap_err(), Errno::NOSPC);
+        assert_eq!(file.reserve(memory.limit + 1).unwrap_err(), Errno::NOSPC);
         file.reserve(6 << 20).unwrap();
         assert!(memory.free() <= before - (6 << 20));
         let sealed = file.seal().unwrap();
