@@ -7,7 +7,7 @@ use std::{
 use crate::{ReadAt, ReadError, Scratch, check_range, given::Given};
 
 /// The most bytes in a piece of a stream.
-const STREAMED: u64 = 1 << 20;
+const STREAMED: usize = 1 << 20;
 
 /// Bytes that nobody has checked: at a server, in a cache, in one of several places, in a file. Whoever verifies them says what
 /// is [wrong](Self::distrust) and what is [right](Self::mend).
@@ -163,15 +163,13 @@ pub fn stream_in_pieces(
     take: &mut dyn FnMut(&[u8]),
 ) -> Result<(), ReadError> {
     let mut scratch = Scratch::default();
-    let mut start = range.start;
-    while start < range.end {
-        let len = (range.end - start).min(STREAMED) as usize;
+    for start in range.clone().step_by(STREAMED) {
+        let len = (range.end - start).min(STREAMED as u64) as usize;
         // Checked before the buffer grows, so that an absurd length costs nothing.
         check_range(start, len, source.length())?;
         let buf = scratch.grown(len);
         source.fetch(buf, start, Ask::default())?;
         take(buf);
-        start += len as u64;
     }
     Ok(())
 }

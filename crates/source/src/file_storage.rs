@@ -78,12 +78,9 @@ impl FileStorage {
 
     fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
         let zeros = vec![0; ZEROS.min(usize::try_from(len).unwrap_or(ZEROS))];
-        let mut done = 0;
-        while done < len {
-            let step = (len - done).min(ZEROS as u64);
-            self.file()
-                .write_all_at(&zeros[..step as usize], offset + done)?;
-            done += step;
+        for done in (0..len).step_by(ZEROS) {
+            let step = (len - done).min(ZEROS as u64) as usize;
+            self.file().write_all_at(&zeros[..step], offset + done)?;
         }
         Ok(())
     }
