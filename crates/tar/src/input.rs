@@ -75,15 +75,11 @@ impl<S: ReadAt> Input<S> {
         if buffer.len() > WINDOW {
             self.source.read_exact_at(buffer, self.at)?;
         } else {
-            let bytes = match self.in_window(buffer.len()) {
-                Some(bytes) => bytes,
-                None => {
-                    self.load()?;
-                    let bytes = self.in_window(buffer.len());
-                    bytes.ok_or(Failure::Defect(Defect::Truncated))?
-                }
-            };
-            buffer.copy_from_slice(bytes);
+            if self.in_window(buffer.len()).is_none() {
+                self.load()?;
+            }
+            let bytes = self.in_window(buffer.len());
+            buffer.copy_from_slice(bytes.ok_or(Defect::Truncated)?);
         }
         self.at = end;
         Ok(())
@@ -100,7 +96,6 @@ impl<S: ReadAt> Input<S> {
         let left = self.source.size().saturating_sub(self.at);
         let len = usize::try_from(left).unwrap_or(usize::MAX).min(WINDOW);
         // Nothing is in it should the read fail.
-        self.window.clear();
         let mut window = std::mem::take(&mut self.window);
         window.resize(len, 0);
         self.source.read_exact_at(&mut window, self.at)?;
