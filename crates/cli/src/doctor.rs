@@ -5,7 +5,7 @@ use clap::Args;
 use serde_json::json;
 use verimount_host::doctor::{Diagnosis, Health, examine};
 
-use crate::{Outcome, remote::usual_cache};
+use crate::{Outcome, remote::usual_directory};
 
 /// Show what this machine allows, what is slow on it, and what mends that
 ///
@@ -19,7 +19,7 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let cache = usual_cache();
+        let cache = usual_directory().ok();
         let diagnoses = examine(cache.as_deref());
         let can_mount = diagnoses.iter().all(|one| one.health != Health::Missing);
         let outcome = if can_mount {

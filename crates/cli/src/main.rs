@@ -81,14 +81,14 @@ commands! {
         Ls(ls::Ls),
         Cat(cat::Cat),
         Extract(extract::Extract),
-        #[command(flatten)]
-        Copy(remote::CopyCommand),
+        Push(remote::Push),
+        Pull(Box<remote::Pull>),
         Mount(mount::Mount),
         Bridge(bridge::Bridge),
         #[command(subcommand)]
         Volume(volume::Volume),
-        #[command(flatten)]
-        Keep(remote::KeepCommand),
+        #[command(subcommand)]
+        Cache(remote::CacheCommand),
         #[command(alias = "unmount")]
         Umount(umount::Umount),
         Status(status::Status),

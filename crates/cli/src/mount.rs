@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
-use verimount::Location;
+use verimount::{Location, Prefetch};
 use verimount_host::{
     MountOptions, ResidentFiles, mount,
     mounts::{AttachOptions, Mounted},
@@ -16,10 +16,9 @@ use crate::{
     content_args::{ContentArgs, LikeArgs},
     message::{Explained, wrong_usage},
     mount_args::MountArgs,
-    options::location,
+    options::{location, one_of},
     owner_args::OwnerArgs,
     power_args::PowerArgs,
-    remote::PrefetchArgs,
     resident_args::ResidentArgs,
 };
 
@@ -43,8 +42,10 @@ pub(crate) struct Mount {
     /// beginning
     #[arg(long, conflicts_with = "device")]
     as_file: bool,
-    #[command(flatten)]
-    prefetch: PrefetchArgs,
+    /// For URLs: what is fetched before it is read: nothing, most of the Merkle tree, or all (into the cache). With
+    /// --resident, all also loads its files at once, from anywhere
+    #[arg(long, value_name = "WHAT", default_value = "metadata", value_parser = one_of(Prefetch::ALL, Prefetch::name))]
+    prefetch: Prefetch,
     #[command(flatten)]
     resident: ResidentArgs,
     #[command(flatten)]
@@ -96,12 +97,17 @@ impl Mount {
             ..most
         };
         sandbox.mount(&self.directory, most);
-        self.resident.prepare(self.prefetch.is_all(), sandbox)
+        let is_all = self.prefetch == Prefetch::All;
+        self.resident.prepare(is_all, sandbox)
     }
 
     fn mount(&self, resident: Option<ResidentFiles>) -> Result<Mounted> {
         let content = self.content.open_like(&self.source, &self.like)?;
-        self.prefetch.prefetch(&content)?;
+        content.prefetch(self.prefetch).map_err(|error| {
+            wrong_usage(format_args!(
+                "--prefetch all: {error}: give --cache DIR, and no --no-cache"
+            ))
+        })?;
         let options = MountOptions {
             as_file: self.as_file,
             owners: self.owners.owners(),

@@ -9,7 +9,6 @@ use std::path::Path;
 use serde::Serialize;
 
 pub(crate) use fuse::uring_is_on;
-#[cfg(feature = "remote")]
 pub use verimount_remote::has_system_certificates;
 
 /// What was found out about one thing.

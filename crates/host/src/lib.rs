@@ -29,15 +29,12 @@
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 #![warn(missing_debug_implementations)]
 
-#[cfg_attr(not(feature = "remote"), path = "far/absent.rs")]
-mod far;
 mod fault;
 mod mount;
 mod processors;
 mod resident;
 
 pub mod bridge;
-#[cfg(feature = "remote")]
 pub mod cache;
 pub mod doctor;
 pub mod mounts;

@@ -15,14 +15,11 @@ use rustix::fs::{Mode, OFlags};
 use verimount::Location;
 use verimount_content::{BESIDE, FarLocation, SIDECAR_SUFFIX, path_with};
 use verimount_mount::{Awake, MountOptions as AttachOptions, MountTasks};
+use verimount_remote::{helper_tasks, own_files};
 use verimount_sandbox::{FileRights, Sandbox as Rights};
 use verimount_sys::GuardedPath;
 
-use crate::{
-    ResidentFiles,
-    doctor::uring_is_on,
-    far::{helper_tasks, own_files},
-};
+use crate::{ResidentFiles, doctor::uring_is_on};
 
 pub use verimount_helper::{Answer, Task, ask, ask_for_file, detach as detach_helper, removing};
 pub use verimount_sandbox::{Held, Kind};

@@ -8,8 +8,7 @@ use std::{
 use rustix::fs::statvfs;
 use verimount_names::printable;
 
-use super::Diagnosis;
-use crate::far;
+use super::{Diagnosis, has_system_certificates};
 
 /// A time before the release of this program: 2026-11-01, since 1970.
 const BEFORE_RELEASE: Duration = Duration::from_secs(1_793_491_200);
@@ -18,8 +17,19 @@ const BEFORE_RELEASE: Duration = Duration::from_secs(1_793_491_200);
 const LEAST_SPACE: u64 = 1 << 30;
 
 pub(super) fn examine(cache: Option<&Path>) -> Vec<Diagnosis> {
-    let all = [Some(clock()), far::certificates(), cache.and_then(space)];
-    all.into_iter().flatten().collect()
+    let mut all = vec![clock(), certificates()];
+    all.extend(cache.and_then(space));
+    all
+}
+
+/// By whose certificates servers are believed.
+fn certificates() -> Diagnosis {
+    let old = (
+        "the system has none of authorities: servers are believed by those in this program, which become old",
+        "apt install ca-certificates",
+    );
+    let good = "the system has those of authorities";
+    Diagnosis::judged("certificates", has_system_certificates(), good, old)
 }
 
 fn clock() -> Diagnosis {
