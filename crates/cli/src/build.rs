@@ -32,12 +32,11 @@ use crate::{
 /// The same tree always gives the same image, be it in a directory or in an archive with fractions of seconds (tar --format=posix). EROFS keeps everything that Linux knows about a tree. romfs keeps
 /// names, contents, hard links and executable bits; notes list everything that the image loses.
 #[derive(Args)]
-#[command(override_usage = "verimount build [OPTIONS] <DIR|TAR>... <IMAGE>")]
 pub(crate) struct Build {
     /// The directory, or a tar archive: a file, a pipe, or - for standard input; plain, or compressed by gzip or zstd. Of a
     /// container image, as docker save makes it, the tree of all its layers. Last, the image to create or replace
     // One list, as options may stand in front of the image.
-    #[arg(value_name = "DIR|TAR|IMAGE", required = true)]
+    #[arg(value_names = ["DIR|TAR", "IMAGE"], required = true, num_args = 1..)]
     paths: Vec<PathBuf>,
     /// Make a store of the layers of all container images in these archives and OCI layouts, from which podman takes those
     /// that it needs (additionallayerstores)

@@ -26,8 +26,6 @@ const MAX_PRINTED: usize = 2;
 /// All that system calls show of a file, besides its names.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// The inode number.
-    pub number: u64,
     /// Type and permissions.
     pub mode: u32,
     /// User and group.
@@ -56,19 +54,15 @@ pub type ShownTree = BTreeMap<PathBuf, Shown>;
 /// Reads the tree at `root`.
 ///
 /// # Errors
-/// A file cannot be read, or is listed with another inode number; its path is in the message.
+/// A file cannot be read; its path is in the message.
 pub fn shown(root: &Path) -> io::Result<ShownTree> {
     let mut paths = vec![PathBuf::new()];
-    let mut listed = HashMap::new();
     let mut at = 0;
     while let Some(path) = paths.get(at).cloned() {
         let full = root.join(&path);
         if named(&full, fs::symlink_metadata(&full))?.is_dir() {
             for entry in named(&full, fs::read_dir(&full))? {
-                let entry = named(&full, entry)?;
-                let path = path.join(entry.file_name());
-                listed.insert(path.clone(), entry.ino());
-                paths.push(path);
+                paths.push(path.join(named(&full, entry)?.file_name()));
             }
         }
         at += 1;
@@ -79,14 +73,6 @@ pub fn shown(root: &Path) -> io::Result<ShownTree> {
         let full = root.join(&path);
         let metadata = named(&full, fs::symlink_metadata(&full))?;
         let file = (metadata.dev(), metadata.ino());
-        if listed
-            .get(&path)
-            .is_some_and(|number| *number != metadata.ino())
-        {
-            return Err(io::Error::other(format!(
-                "{full:?} is listed with another number"
-            )));
-        }
         let first_path = first_paths.entry(file).or_insert_with(|| path.clone());
         let shown = named(&full, file_at(&full, &metadata, first_path))?;
         Ok((path, shown))
@@ -94,12 +80,32 @@ pub fn shown(root: &Path) -> io::Result<ShownTree> {
     paths.into_iter().map(file).collect()
 }
 
-/// `tree` without what copies do not have: its inode numbers and holes, and the sizes and link counts that file systems give
-/// directories.
+/// The inode numbers of all files of a tree, by path: as they are listed (0 of the root), and as `stat` shows them.
+///
+/// # Errors
+/// A file cannot be read; its path is in the message.
+pub fn numbers(root: &Path) -> io::Result<BTreeMap<PathBuf, [u64; 2]>> {
+    let mut numbers = BTreeMap::new();
+    let mut left = vec![(PathBuf::new(), 0)];
+    while let Some((path, listed)) = left.pop() {
+        let full = root.join(&path);
+        let metadata = named(&full, fs::symlink_metadata(&full))?;
+        if metadata.is_dir() {
+            for entry in named(&full, fs::read_dir(&full))? {
+                let entry = named(&full, entry)?;
+                left.push((path.join(entry.file_name()), entry.ino()));
+            }
+        }
+        numbers.insert(path, [listed, metadata.ino()]);
+    }
+    Ok(numbers)
+}
+
+/// `tree` without what copies of directories do not have: the sizes and link counts that file systems give them, and
+/// holes.
 pub fn as_copied(mut tree: ShownTree) -> ShownTree {
     for file in tree.values_mut() {
         file.data.clear();
-        file.number = 0;
         if file.is_directory() {
             (file.size, file.links) = (0, 0);
         }
@@ -170,7 +176,6 @@ impl Debug for Shown {
         };
         let xattrs = self.xattrs.iter().map(|(name, value)| (name, brief(value)));
         f.debug_struct("Shown")
-            .field("number", &self.number)
             .field("mode", &format_args!("{:o}", self.mode))
             .field("owner", &self.owner)
             .field("size", &self.size)
@@ -196,7 +201,6 @@ fn file_at(path: &Path, metadata: &Metadata, first_path: &Path) -> io::Result<Sh
         () => Default::default(),
     };
     Ok(Shown {
-        number: metadata.ino(),
         mode: metadata.mode(),
         owner: (metadata.uid(), metadata.gid()),
         size: metadata.size(),

@@ -5,7 +5,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use verimount_support::{command, interrupt, mount_point::MountPoint};
-use verimount_testkit::{Shown, ShownTree, as_copied, compare, shown};
+use verimount_testkit::{Shown, ShownTree, as_copied, compare, numbers, shown};
 
 use crate::{
     Readers,
@@ -60,13 +60,15 @@ impl<'a> Bench<'a> {
             .arg(&image)
             .arg(tree.path());
         quietly(&mut make)?;
-        let ours = shown(self.mount_ours(&image, &["--unverified"])?.path())?;
+        let mounted = self.mount_ours(&image, &["--unverified"])?;
+        let ours = shown(mounted.path())?;
         let mut readers = Readers::default();
         ensure_stored(tree.shown(), &ours, variant.has_xattrs())?;
         if variant.is_for(Reader::Kernel)
             && let Some(theirs) = self.mount_kernels(&image)?
         {
             compare(&ours, &shown(theirs.path())?).context("Verimount and the kernel")?;
+            ensure_same_numbers(mounted.path(), theirs.path())?;
             readers.kernel = true;
         }
         if variant.is_for(Reader::Fsck) {
@@ -116,6 +118,19 @@ impl<'a> Bench<'a> {
         quietly(extract.arg("--preserve").arg(image))?;
         Ok(shown(&to)?)
     }
+}
+
+/// Fails if two mounts of an image have other inode numbers.
+pub(crate) fn ensure_same_numbers(ours: &Path, theirs: &Path) -> Result<()> {
+    let (ours, theirs) = (numbers(ours)?, numbers(theirs)?);
+    for (path, found) in &theirs {
+        ensure!(
+            ours.get(path) == Some(found),
+            "Verimount shows {path:?} with the numbers {:?}, the kernel {found:?}",
+            ours.get(path)
+        );
+    }
+    Ok(())
 }
 
 /// Fails if an image has not the contents and extended attributes of the tree that it was made of. The rest can be changed by

@@ -7,7 +7,7 @@ use verimount_testkit::{as_copied, compare, shown};
 
 use crate::{
     Readers,
-    bench::{Bench, quietly},
+    bench::{Bench, ensure_same_numbers, quietly},
     tree::Tree,
     utils::{Utils, Version},
 };
@@ -60,6 +60,7 @@ pub(crate) fn check(
     };
     if let Some(theirs) = bench.mount_kernels(&image)? {
         compare(&shown_by_us, &shown(theirs.path())?).context("Verimount and the kernel")?;
+        ensure_same_numbers(ours.path(), theirs.path())?;
         ensure_rsync_finds_nothing(tree.path(), theirs.path())?;
         readers.kernel = true;
     }

@@ -74,7 +74,7 @@ fn a_daemon_in_the_background_ends_with_its_mount() {
     let mnt = world.path("mnt");
     for end in ends() {
         let mounted = Background::mount(&image, &mnt, &["--unpinned"]);
-        let daemon = mounted.daemon().expect("there is no daemon");
+        let daemon = mounted.daemon();
         assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
         end.run(&mnt, |signal| kill_process(daemon, signal).unwrap());
         eventually("the daemon ends", || {
@@ -361,7 +361,7 @@ fn open_files_can_be_given_by_number() {
     finish(shell).succeeds();
     let mounted = Background::adopt(&mnt);
     assert_eq!(fs::read(mnt.join("hello")).unwrap(), HELLO);
-    let daemon = mounted.daemon().expect("there is no daemon");
+    let daemon = mounted.daemon();
     let logs_to = fs::read_link(format!("/proc/{}/fd/2", daemon.as_raw_nonzero()));
     assert_eq!(logs_to.unwrap(), log);
     umount(&mnt);
@@ -380,7 +380,7 @@ fn the_daemon_keeps_no_directory_or_descriptor() {
     shell.args([&image, &mnt, &others]).current_dir(&started_in);
     finish(shell).succeeds();
     let mounted = Background::adopt(&mnt);
-    let daemon = mounted.daemon().expect("there is no daemon");
+    let daemon = mounted.daemon();
     let proc = format!("/proc/{}", daemon.as_raw_nonzero());
     assert_eq!(
         fs::read_link(format!("{proc}/cwd")).unwrap(),
