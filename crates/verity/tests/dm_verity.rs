@@ -106,14 +106,16 @@ fn unusable_parameters_are_refused() {
         other => panic!("{other}"),
     };
     assert!(matches!(device.refused(0, b"V"), Error::NoSuperblock));
-    assert_eq!(unsupported(8, &[2]), "another superblock version");
+    assert_eq!(unsupported(8, &[2]), "version 2 of the superblock");
     assert_eq!(unsupported(12, &[0]), "hash type 0, that of Chrome OS");
-    assert_eq!(unsupported(12, &[2]), "another hash type");
-    assert_eq!(unsupported(32, b"sha1\0\0"), "another hash");
-    assert_eq!(unsupported(32, &[0xFF; 32]), "another hash");
+    assert_eq!(unsupported(12, &[2]), "hash type 2");
+    assert_eq!(unsupported(32, b"sha1\0\0"), "the hash \"sha1\"");
+    assert_eq!(unsupported(32, b"a\nb\0\0\0"), "the hash \"a\\nb\"");
+    assert_eq!(unsupported(32, &[0xFF; 32]), "the hash \"\"");
     for size in [0, 256, 1000, 1 << 17, u32::MAX] {
-        assert_eq!(unsupported(64, &size.to_le_bytes()), "another block size");
-        assert_eq!(unsupported(68, &size.to_le_bytes()), "another block size");
+        let blocks = format!("blocks of {size} bytes");
+        assert_eq!(unsupported(64, &size.to_le_bytes()), blocks);
+        assert_eq!(unsupported(68, &size.to_le_bytes()), blocks);
     }
     assert!(matches!(
         device.refused(72, &0_u64.to_le_bytes()),

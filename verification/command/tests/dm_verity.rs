@@ -181,7 +181,7 @@ fn a_bad_superblock_is_refused() {
         (0, &b"crypt"[..], "there is no dm-verity superblock"),
         (8, &[2], "uses version 2 of the superblock"),
         (12, &[0], "uses hash type 0, that of Chrome OS"),
-        (32, b"sha1\0\0", "uses the hash sha1,"),
+        (32, b"sha1\0\0", "uses the hash \"sha1\""),
         (65, &[0], "uses blocks of"),
         (72, &[0; 8], "the superblock declares no data blocks"),
         (76, &[1], "when it was sealed"),

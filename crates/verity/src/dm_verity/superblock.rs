@@ -96,7 +96,7 @@ impl Superblock {
         let algorithm = until_zero(&raw.algorithm);
         let params = Params {
             algorithm: algorithm.parse().map_err(|_| {
-                Error::Unsupported(format!("the hash {}", one_line(algorithm)).into())
+                Error::Unsupported(format!("the hash \"{}\"", one_line(algorithm)).into())
             })?,
             data_block_size: block_size(raw.data_block_size)?,
             hash_block_size: block_size(raw.hash_block_size)?,
