@@ -113,9 +113,7 @@ impl Http {
         url: &Uri,
         within: Duration,
     ) -> Result<RequestBuilder<WithoutBody>, Error> {
-        let config = self.agent().get(url).config();
-        let config = config.proxy(self.proxies.of_url(url)?);
-        Ok(config.timeout_global(Some(within)).build())
+        self.limited(self.agent().get(url), url, within)
     }
 
     /// A request with a body, as [`Self::get`].
@@ -127,8 +125,16 @@ impl Http {
         url: &Uri,
         within: Duration,
     ) -> Result<RequestBuilder<WithBody>, Error> {
-        let config = self.agent().post(url).config();
-        let config = config.proxy(self.proxies.of_url(url)?);
+        self.limited(self.agent().post(url), url, within)
+    }
+
+    fn limited<B>(
+        &self,
+        request: RequestBuilder<B>,
+        url: &Uri,
+        within: Duration,
+    ) -> Result<RequestBuilder<B>, Error> {
+        let config = request.config().proxy(self.proxies.of_url(url)?);
         Ok(config.timeout_global(Some(within)).build())
     }
 

@@ -162,7 +162,12 @@ impl Session {
         let proxies = Proxies::of_environment();
         let shared = Shared {
             http: Http::new(authorities, authorities_again, limits, proxies),
-            headers: Renewed::new(headers, move || headers_again.parsed()),
+            headers: Renewed::new(headers, move || {
+                // While somebody writes to the file it may be empty, after which nothing would be refused any more.
+                headers_again
+                    .parsed()
+                    .filter(|read: &Headers| !read.is_empty())
+            }),
             limits,
             closing: Closing::default(),
             budget: RetryBudget::default(),

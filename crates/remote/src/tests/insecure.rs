@@ -2,10 +2,14 @@
 
 use std::{io::Write, net::TcpListener, thread};
 
+use verimount_source::GRANULE;
 use verimount_testkit::HttpServer;
 
-use super::{content, open, patient, session};
-use crate::Error;
+use super::{content, open, patient, reads, session};
+use crate::{Error, RemoteOptions, Session};
+
+/// A certificate that nothing was signed by.
+const NOBODY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
 #[test]
 fn an_authority_that_nobody_here_knows_is_not_trusted() {
@@ -13,6 +17,23 @@ fn an_authority_that_nobody_here_knows_is_not_trusted() {
     let reason = "the server's certificate is of an authority that is not trusted here";
     let expected = Error::Tls(reason.to_owned());
     assert_eq!(open(&server, patient()).err(), Some(expected));
+}
+
+#[test]
+fn authorities_are_read_again_when_a_certificate_is_not_accepted() {
+    let server = HttpServer::encrypted(content());
+    let url = server.url("/file").parse().unwrap();
+    let open = |read: &'static str| {
+        let mut options = RemoteOptions {
+            authorities: Some(NOBODY.parse().unwrap()),
+            ..RemoteOptions::default()
+        };
+        options.read_authorities_again(move || Ok(read.to_owned()));
+        Session::with_limits(options, patient()).open(&url)
+    };
+    assert!(matches!(open(NOBODY).err(), Some(Error::Tls(_))));
+    let file = open(HttpServer::CERTIFICATE).unwrap();
+    reads(&file, GRANULE, 10);
 }
 
 #[test]
