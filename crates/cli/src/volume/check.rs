@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rustix::process::geteuid;
 use serde::Serialize;
 use verimount::{Progress, Step};
 use verimount_host::{
@@ -22,10 +23,11 @@ use verimount_sync::Mutex;
 use super::{
     args::{DeviceArgs, IntegrityArgs, when_closed},
     exported,
-    mounted::MountedVolume,
+    mounted::{MountedVolume, volume_status},
 };
 use crate::{
     Outcome, interrupt,
+    list::{Way, ask_everything},
     message::{counted, say},
     progress::{Bar, watch},
 };
@@ -120,10 +122,22 @@ impl Check {
             return Ok(None);
         }
         let source = printable(&absolute(path)?).to_string();
-        Ok(match MountedVolume::find(&source)? {
-            Some(mounted) => Some(Online::Mounted(mounted.into())),
-            None => exported::find(&source)?.map(Online::Exported),
-        })
+        for told in ask_everything()? {
+            let status = told
+                .answer
+                .ok()
+                .and_then(|status| volume_status(status, &source));
+            let Some(status) = status else { continue };
+            return Ok(Some(match told.way {
+                Way::Mount(mount) => {
+                    Online::Mounted(MountedVolume::of(mount, &source, status)?.into())
+                }
+                // Root may see those of others, too.
+                Way::Export(export) if export.user != geteuid().as_raw() => continue,
+                Way::Export(export) => Online::Exported(export.socket),
+            }));
+        }
+        Ok(None)
     }
 
     /// Checks through the process that has the volume.

@@ -8,10 +8,7 @@ use verimount_host::{
     volume::SECTOR,
 };
 
-use crate::{
-    interrupt::{Interrupted, go_on},
-    list::{Way, ask_everything},
-};
+use crate::interrupt::{Interrupted, go_on};
 
 /// How much is read at a time while all of it can be, in bytes.
 const CHUNK: u64 = 1 << 20;
@@ -25,27 +22,19 @@ pub(super) struct MountedVolume {
 }
 
 impl MountedVolume {
-    /// The mount whose status names this `source`, if there is one of this user or root.
+    /// The mount of a volume that has this status and names this `source`.
     ///
     /// # Errors
     /// What the system says of its disk.
-    pub(super) fn find(source: &str) -> Result<Option<Self>> {
-        for told in ask_everything()? {
-            let (Way::Mount(mount), Ok(status)) = (told.way, told.answer) else {
-                continue;
-            };
-            if let Some(status) = volume_status(status, source) {
-                let path = mount.mount_point.join("disk");
-                let disk = File::open(&path).with_context(|| printable(&path).to_string())?;
-                return Ok(Some(Self {
-                    source: source.to_owned(),
-                    mount,
-                    disk,
-                    status,
-                }));
-            }
-        }
-        Ok(None)
+    pub(super) fn of(mount: MountEntry, source: &str, status: VolumeStatus) -> Result<Self> {
+        let path = mount.mount_point.join("disk");
+        let disk = File::open(&path).with_context(|| printable(&path).to_string())?;
+        Ok(Self {
+            source: source.to_owned(),
+            mount,
+            disk,
+            status,
+        })
     }
 
     /// Reads all of the disk, and passes events to `heard`, as
@@ -87,7 +76,7 @@ impl MountedVolume {
 }
 
 /// The status of a volume, if it has this source.
-fn volume_status(status: Status, source: &str) -> Option<VolumeStatus> {
+pub(super) fn volume_status(status: Status, source: &str) -> Option<VolumeStatus> {
     match status.kind {
         Kind::Volume(volume) if status.served.source == source && volume.block_size > 0 => {
             Some(volume)
