@@ -237,21 +237,21 @@ impl Superblock {
         )
     }
 
-    /// The number that the kernel shows for an inode: the one of the format, whose mark for the metabox takes bit 31 and
-    /// moves what is above it.
+    /// The number that the kernel shows for an inode: the one of the format. If there is a metabox, bit 31 marks what is in it, and
+    /// the bits from there on are moved.
     pub(crate) fn shown_number(&self, id: InodeId) -> u64 {
         const LOW: u64 = (1 << 31) - 1;
         let slot = id.slot();
-        if id.is_in_metabox() {
-            return (slot & !LOW) << 1 | (1 << 31) | slot & LOW;
-        }
-        let first = self.inodes_at / raw::INODE_SLOT;
-        let nid = slot.wrapping_sub(first) & (u64::MAX / raw::INODE_SLOT);
-        if self.metabox.is_some() {
-            (nid & !LOW) << 1 | nid & LOW
+        let nid = if id.is_in_metabox() {
+            slot
         } else {
-            nid
+            let first = self.inodes_at / raw::INODE_SLOT;
+            slot.wrapping_sub(first) & (u64::MAX / raw::INODE_SLOT)
+        };
+        if self.metabox.is_none() {
+            return nid;
         }
+        (nid & !LOW) << 1 | u64::from(id.is_in_metabox()) << 31 | nid & LOW
     }
 
     /// Checks the checksum, if there is one: of the rest of the first block, or, where blocks are so small that
