@@ -153,6 +153,18 @@ fn source_date_epoch_is_the_latest_time() {
 }
 
 #[test]
+fn options_may_stand_anywhere() {
+    let world = World::new();
+    let tree = small_tree(&world, "tree", 1000);
+    let [one, two] = ["one", "two"].map(|name| world.path(name));
+    verimount(args!["build --mtime 0", &tree, &one]).succeeds();
+    verimount(args!["build", &tree, "--mtime=0", &two]).succeeds();
+    assert_eq!(fs::read(one).unwrap(), fs::read(two).unwrap());
+    let ended = world.unchanged_by(|| verimount(args!["build", &tree, "--mtime=0"]));
+    ended.is_wrong_usage().notes("the image to create is missing");
+}
+
+#[test]
 fn what_does_not_fit_the_format_is_wrong_usage() {
     let world = World::new();
     let tree = small_tree(&world, "tree", 1000);
