@@ -161,7 +161,9 @@ fn options_may_stand_anywhere() {
     verimount(args!["build", &tree, "--mtime=0", &two]).succeeds();
     assert_eq!(fs::read(one).unwrap(), fs::read(two).unwrap());
     let ended = world.unchanged_by(|| verimount(args!["build", &tree, "--mtime=0"]));
-    ended.is_wrong_usage().notes("the image to create is missing");
+    ended
+        .is_wrong_usage()
+        .notes("the image to create is missing");
 }
 
 #[test]
