@@ -27,6 +27,10 @@ pub(crate) fn advice(error: &Error) -> Option<String> {
             ": give --integrity and --integrity-key-file as when it was formatted, as a volume does not store them"
                 .to_owned()
         }
+        ErrorKind::WrongFormat if is_about_volume(error) => {
+            ": if its superblock is damaged, verimount volume restore-header writes it again from a backup"
+                .to_owned()
+        }
         ErrorKind::WrongContent => format!(
             ": it is another version, it was replaced, or that is not its digest or key; verimount info {at} shows \
              what it is"

@@ -3,12 +3,14 @@ mod check;
 mod exported;
 mod format;
 mod grow;
+mod header;
 mod holder;
 mod info;
 mod mount;
 mod mounted;
 mod opened;
 mod serve;
+mod shape_args;
 mod socket;
 
 use crate::commands::commands;
@@ -28,5 +30,8 @@ commands! {
         Grow(grow::Grow),
         Mount(mount::Mount),
         Serve(serve::Serve),
+        BackupHeader(header::BackupHeader),
+        RestoreHeader(header::RestoreHeader),
+        RebuildHeader(header::RebuildHeader),
     }
 }

@@ -116,7 +116,9 @@ pub fn of_volume(error: &VolumeError) -> ErrorKind {
         VolumeError::Corrupt(_) | VolumeError::TooSmall { .. } | VolumeError::Mismatch { .. } => {
             ErrorKind::Corrupt
         }
-        VolumeError::Usage(Usage::NothingMatches) => ErrorKind::WrongContent,
+        VolumeError::Usage(Usage::NothingMatches | Usage::HeaderMismatch) => {
+            ErrorKind::WrongContent
+        }
         VolumeError::Unsupported(_) => ErrorKind::Unsupported,
         VolumeError::Usage(_) | VolumeError::Param(_) => ErrorKind::InvalidInput,
         _ => ErrorKind::Io,

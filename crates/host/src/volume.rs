@@ -6,6 +6,7 @@ mod check;
 mod files;
 mod format;
 mod grow;
+mod header;
 
 use std::path::Path;
 
@@ -17,12 +18,13 @@ pub use check::{CheckOptions, Checked, check};
 pub use files::{Access, Device, OpenFiles, VolumeFiles};
 pub use format::{NewVolume, format};
 pub use grow::{GrowBy, GrowOptions, Grown, grow};
+pub use header::{backup_header, rebuild_header, restore_header};
 pub use verimount_content::Watcher;
 
 pub use verimount_integrity::{
     Algorithm, BadBlock, BadRange, BadReason, BlockSize, CommitTimer, DiskSize,
     Error as VolumeError, FormatOptions, Integrity, Interleave, Key, Mode, OpenOptions, Padding,
-    SECTOR, Shape, Superblock, TagSize, Volume, VolumeStats,
+    RestoreOptions, SECTOR, Shape, Superblock, TagSize, Volume, VolumeStats,
 };
 pub use verimount_nbd::{Server, SocketAccess, memory_share};
 pub use verimount_serve::{Disk, DiskAccess, VolumeExport, VolumeFs};

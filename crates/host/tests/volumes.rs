@@ -17,6 +17,7 @@ fn files(volume: PathBuf) -> VolumeFiles {
     VolumeFiles {
         volume,
         data_device: None,
+        header: None,
     }
 }
 

@@ -190,10 +190,10 @@ pub enum Unsupported {
 #[non_exhaustive]
 pub enum Usage {
     /// A keyed algorithm without a key.
-    #[error("the integrity algorithm needs a key")]
+    #[error("the integrity algorithm needs a key (--integrity-key-file)")]
     KeyMissing,
     /// A key for an algorithm that takes none.
-    #[error("the integrity algorithm takes no key")]
+    #[error("the integrity algorithm takes no key (--integrity-key-file)")]
     KeyUnused,
     /// None of the probed blocks matches its tag.
     #[error(
@@ -201,17 +201,40 @@ pub enum Usage {
     )]
     NothingMatches,
     /// The volume has a journal MAC, but no key for it was given.
-    #[error("the volume has a journal MAC: its algorithm and key are needed")]
+    #[error(
+        "the volume has a journal MAC: its algorithm and key are needed (--journal-integrity, \
+         --journal-integrity-key-file)"
+    )]
     JournalMacMissing,
     /// A journal MAC was given, but the volume has none.
-    #[error("the volume has no journal MAC")]
+    #[error("the volume has no journal MAC (--journal-integrity)")]
     JournalMacUnused,
     /// The volume keeps its data on a separate device, which was not given.
-    #[error("the volume keeps its data on a separate device, which must be given")]
+    #[error("the volume keeps its data on a separate device, which must be given (--data-device)")]
     DataDeviceMissing,
     /// A data device was given, but the volume stores data and tags on the same device.
-    #[error("the volume stores its own data and takes no data device")]
+    #[error("the volume stores its own data and takes no data device (--data-device)")]
     DataDeviceUnused,
+    /// A superblock that is kept elsewhere was given for a mode that writes.
+    #[error("with a superblock from elsewhere, a volume can only be read")]
+    HeaderReadOnly,
+    /// A superblock is not the volume's.
+    #[error(
+        "most blocks do not match their tags: the superblock is not this volume's, or the integrity algorithm or the key \
+         is wrong"
+    )]
+    HeaderMismatch,
+    /// The size that a superblock gives is not where the blocks end that match their tags.
+    #[error(
+        "the volume seems to have another size, as the last block does not match its tag, or those behind it do: \
+         give its size (--disk-size)"
+    )]
+    SizeUnknown,
+    /// The superblock that held the salt is lost.
+    #[error(
+        "the salt of its tags was in the superblock, and without a backup of that nobody can tell it"
+    )]
+    SaltLost,
     /// An interleave was given for a volume with a separate data device.
     #[error("a volume with a separate data device has no interleave")]
     InterleaveUnused,

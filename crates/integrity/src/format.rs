@@ -81,12 +81,9 @@ pub fn format(
     options: &FormatOptions,
     progress: &mut Progress<'_>,
 ) -> Result<Superblock, Error> {
-    let superblock = options.superblock(&devices)?;
-    let geometry = Geometry::wanted(superblock.shape, options.disk_size, devices.size())?;
-    let superblock = Superblock {
-        provided_data_sectors: geometry.provided_data_sectors,
-        ..superblock
-    };
+    let salt = options.hmac_fix.then(random_salt).transpose()?;
+    let superblock = options.superblock(&devices, salt)?;
+    let geometry = Geometry::of(&superblock, devices.size())?;
     let tagger = Tagger::new(&options.integrity, &superblock)?;
     let mac = options.integrity.mac(&superblock.shape)?;
     let storage = Arc::new(Storage::new(devices));
@@ -131,17 +128,23 @@ impl FormatOptions {
         Ok(geometry.storage_needed())
     }
 
-    /// The superblock of the new volume, with a size of 0.
-    fn superblock(&self, devices: &Devices) -> Result<Superblock, Error> {
+    /// The superblock of a new volume with this salt.
+    pub(crate) fn superblock(
+        &self,
+        devices: &Devices,
+        salt: Option<Salt>,
+    ) -> Result<Superblock, Error> {
         let size = devices.size();
         let size = StorageSize {
             data: self.disk_size.map_or(size.data, DiskSize::sectors),
             ..size
         };
+        let shape = self.shape(devices.has_data_device(), size)?;
+        let geometry = Geometry::wanted(shape, self.disk_size, devices.size())?;
         Ok(Superblock {
-            shape: self.shape(devices.has_data_device(), size)?,
-            provided_data_sectors: 0,
-            salt: self.hmac_fix.then(random_salt).transpose()?,
+            shape,
+            provided_data_sectors: geometry.provided_data_sectors,
+            salt,
             recalculation: None,
             dirty_bitmap: false,
             log2_blocks_per_bitmap_bit: 0,

@@ -19,6 +19,7 @@ mod blocks;
 mod error;
 mod format;
 mod geometry;
+mod header;
 mod integrity;
 mod journal;
 mod key;
@@ -37,12 +38,16 @@ mod volume;
 pub use algorithm::Algorithm;
 pub use error::{Corruption, Error, Unsupported, Usage};
 pub use format::{FormatOptions, format};
+pub use header::Header;
 pub use integrity::Integrity;
 pub use key::Key;
 pub use mismatch::{BadBlock, Tag};
 pub use params::{BlockSize, DiskSize, Interleave, Mode, Padding, ParamError, SECTOR, TagSize};
 pub use storage::Devices;
 pub use superblock::{Shape, Superblock};
-pub use volume::{BadRange, BadReason, CommitTimer, OpenOptions, Volume, VolumeStats, grow};
+pub use volume::{
+    BadRange, BadReason, CommitTimer, OpenOptions, RestoreOptions, Volume, VolumeStats,
+    check_header, grow, restore_header,
+};
 
 pub use verimount_source::Progress;

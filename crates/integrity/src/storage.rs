@@ -9,13 +9,14 @@ use std::sync::{
 use verimount_source::{WriteAt, WriteError};
 use verimount_sync::Mutex;
 
-use crate::{Error, SECTOR, geometry::StorageSize};
+use crate::{Error, Header, SECTOR, geometry::StorageSize};
 
 /// The devices that store a volume: one device, or one for the data and one for everything else.
 #[derive(Clone)]
 pub struct Devices {
     metadata: Arc<dyn WriteAt>,
     data: Option<Arc<dyn WriteAt>>,
+    header: Option<Header>,
 }
 
 impl Devices {
@@ -24,6 +25,7 @@ impl Devices {
         Self {
             metadata: device,
             data: None,
+            header: None,
         }
     }
 
@@ -32,7 +34,26 @@ impl Devices {
         Self {
             metadata,
             data: Some(data),
+            header: None,
         }
+    }
+
+    /// The same devices, read by this superblock instead of their own.
+    pub fn with_header(self, header: Header) -> Self {
+        Self {
+            header: Some(header),
+            ..self
+        }
+    }
+
+    /// The device with the superblock.
+    pub(crate) fn metadata(&self) -> &dyn WriteAt {
+        &*self.metadata
+    }
+
+    /// The superblock that takes the place of their own.
+    pub(crate) fn header(&self) -> Option<&Header> {
+        self.header.as_ref()
     }
 
     pub(crate) fn has_data_device(&self) -> bool {
@@ -76,8 +97,8 @@ impl Storage {
         self.devices.size()
     }
 
-    pub(crate) fn metadata(&self) -> &dyn WriteAt {
-        &*self.devices.metadata
+    pub(crate) fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     pub(crate) fn read_metadata(&self, buf: &mut [u8], offset: u64) -> Result<(), Error> {

@@ -194,6 +194,14 @@ impl Superblock {
         self.log2_blocks_per_bitmap_bit = NO_BITMAP;
     }
 
+    /// The same volume with a disk of this many sectors.
+    pub(crate) fn of_size(self, provided_data_sectors: u64) -> Self {
+        Self {
+            provided_data_sectors,
+            ..self
+        }
+    }
+
     fn flags(&self) -> Flags {
         let mut flags = Flags::empty();
         let has_fixed_padding = self.shape.padding == Padding::Fixed;

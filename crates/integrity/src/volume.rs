@@ -11,6 +11,7 @@ mod prepare;
 mod read;
 mod recalculate;
 mod request;
+mod restore;
 mod saved_superblock;
 mod unflushed;
 
@@ -33,6 +34,7 @@ pub use commit_timer::CommitTimer;
 pub use counters::VolumeStats;
 pub use grow::grow;
 pub use open::OpenOptions;
+pub use restore::{RestoreOptions, check_header, restore_header};
 
 use consistency::Consistency;
 use counters::{Counters, RecentMismatches};

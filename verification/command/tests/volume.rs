@@ -11,6 +11,7 @@ mod ends;
 mod exports;
 mod formatting;
 mod growing;
+mod header;
 mod one_bad_block;
 mod online;
 mod read_only;

@@ -59,6 +59,26 @@ impl DeviceArgs {
         VolumeFiles {
             volume: self.volume.clone(),
             data_device: self.data_device.clone(),
+            header: None,
+        }
+    }
+}
+
+/// The devices of a volume, and what its superblock is read from.
+#[derive(Args)]
+pub(super) struct SourceArgs {
+    #[command(flatten)]
+    pub(super) devices: DeviceArgs,
+    /// A backup of the superblock, to read VOLUME by instead of its own, which may be damaged: VOLUME can then only be read
+    #[arg(long, value_name = "FILE")]
+    header: Option<PathBuf>,
+}
+
+impl SourceArgs {
+    pub(super) fn files(&self) -> VolumeFiles {
+        VolumeFiles {
+            header: self.header.clone(),
+            ..self.devices.files()
         }
     }
 }
@@ -166,7 +186,7 @@ fn read_key(path: &Path) -> Result<Key> {
 #[derive(Args)]
 pub(super) struct UseArgs {
     #[command(flatten)]
-    pub(super) devices: DeviceArgs,
+    pub(super) source: SourceArgs,
     #[command(flatten)]
     integrity: IntegrityArgs,
     /// How to survive a crash: journal writes everything twice; bitmap recalculates the tags of
@@ -194,10 +214,8 @@ const JOURNAL_SHARE: u64 = 32;
 impl UseArgs {
     /// Keeps what using the volume takes.
     pub(super) fn prepare(&self, sandbox: &mut Sandbox) {
-        let devices = [
-            Some(&self.devices.volume),
-            self.devices.data_device.as_ref(),
-        ];
+        let SourceArgs { devices, header } = &self.source;
+        let devices = [Some(&devices.volume), devices.data_device.as_ref()];
         let devices = devices.into_iter().flatten();
         for device in devices.clone() {
             if self.mode.is_read_only() {
@@ -207,8 +225,14 @@ impl UseArgs {
             }
         }
         let keys = &self.integrity;
-        let keys = [&keys.integrity_key_file, &keys.journal_integrity_key_file];
-        keys.into_iter().flatten().for_each(|key| sandbox.read(key));
+        let read = [
+            &keys.integrity_key_file,
+            &keys.journal_integrity_key_file,
+            header,
+        ];
+        read.into_iter()
+            .flatten()
+            .for_each(|path| sandbox.read(path));
         sandbox.task(finding_holder(devices.cloned().collect()));
     }
 
@@ -230,7 +254,7 @@ impl UseArgs {
             ..OpenOptions::default()
         };
         say_risk(self.mode);
-        let files = self.devices.files();
+        let files = self.source.files();
         let (volume, opened) = when_closed(|| volume::open(&files, &options))?;
         Ok(OpenedVolume {
             volume: Arc::new(volume),

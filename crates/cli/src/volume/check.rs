@@ -21,7 +21,7 @@ use verimount_host::{
 use verimount_sync::Mutex;
 
 use super::{
-    args::{DeviceArgs, IntegrityArgs, when_closed},
+    args::{IntegrityArgs, SourceArgs, when_closed},
     exported,
     mounted::{MountedVolume, volume_status},
 };
@@ -41,7 +41,7 @@ use crate::{
 #[derive(Args)]
 pub(crate) struct Check {
     #[command(flatten)]
-    devices: DeviceArgs,
+    source: SourceArgs,
     #[command(flatten)]
     integrity: IntegrityArgs,
     /// Accept discarded blocks
@@ -60,7 +60,7 @@ pub(crate) struct Check {
 const MAX_LISTED: usize = 10_000;
 
 #[derive(Default, Serialize)]
-struct Report {
+pub(super) struct Report {
     /// As [`DeviceArgs::shown`] shows it, as not every path is text.
     volume: String,
     size: u64,
@@ -107,18 +107,18 @@ impl Check {
 
     /// The process that has the volume, if that keeps it from being opened here.
     fn online(&self) -> Result<Option<Online>> {
-        let path = &self.devices.volume;
+        let path = &self.source.devices.volume;
         let is_socket = fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
         if is_socket && !self.accept.is_empty() {
             bail!(
                 "{}: --accept takes a volume that is not in use",
-                self.devices.shown()
+                self.source.devices.shown()
             );
         }
         if is_socket {
             return Ok(Some(Online::Exported(path.clone())));
         }
-        if !self.accept.is_empty() || !self.devices.files().are_in_use() {
+        if !self.accept.is_empty() || !self.source.files().are_in_use() {
             return Ok(None);
         }
         let source = printable(&absolute(path)?).to_string();
@@ -142,7 +142,7 @@ impl Check {
 
     /// Checks through the process that has the volume.
     fn check_online(&self, online: &Online) -> Result<Report> {
-        let mut report = Report::new(self.devices.shown());
+        let mut report = Report::new(self.source.devices.shown());
         let bar = Bar::new(0, "checking");
         interrupt::watch()?;
         let mut heard = |event| {
@@ -159,12 +159,12 @@ impl Check {
         };
         checked
             .inspect_err(|_| report.say_progress())
-            .with_context(|| self.devices.shown())?;
+            .with_context(|| self.source.devices.shown())?;
         Ok(report)
     }
 
     fn check_alone(&self) -> Result<Report> {
-        let report = Arc::new(Mutex::new(Report::new(self.devices.shown())));
+        let report = Arc::new(Mutex::new(Report::new(self.source.devices.shown())));
         let (reached, bars) = (report.clone(), watch()?);
         let options = CheckOptions {
             integrity: self.integrity.integrity()?,
@@ -175,7 +175,7 @@ impl Check {
                 bars.watch()(progress)
             }),
         };
-        let files = self.devices.files();
+        let files = self.source.files();
         let mut found = |bad: &BadRange| report.lock().hear(CheckEvent::from(bad));
         let checked = when_closed(|| volume::check(&files, &options, &mut found));
         // With its bars.
@@ -206,7 +206,7 @@ enum Online {
 
 impl Report {
     /// A report of nothing yet.
-    fn new(volume: String) -> Self {
+    pub(super) fn new(volume: String) -> Self {
         Self {
             volume,
             ok: true,
@@ -214,7 +214,7 @@ impl Report {
         }
     }
 
-    fn hear(&mut self, event: CheckEvent) {
+    pub(super) fn hear(&mut self, event: CheckEvent) {
         match event {
             CheckEvent::Begun {
                 size,
@@ -276,7 +276,7 @@ impl Report {
         }
     }
 
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let Self { volume, size, .. } = self;
         match self.unchecked_from {
             Some(sector) => writeln!(

@@ -6,11 +6,13 @@ use std::{
 use anyhow::Result;
 use clap::Args;
 use verimount_host::volume::{
-    BlockSize, DiskSize, FormatOptions, Interleave, Mode, NewVolume, Padding, SECTOR, Superblock,
-    TagSize, format,
+    DiskSize, FormatOptions, Mode, NewVolume, SECTOR, Superblock, format,
 };
 
-use super::args::{DeviceArgs, IntegrityArgs, say_risk, when_closed};
+use super::{
+    args::{DeviceArgs, IntegrityArgs, say_risk, when_closed},
+    shape_args::ShapeArgs,
+};
 use crate::{
     Outcome,
     message::{say, wrong_usage},
@@ -38,25 +40,8 @@ pub(crate) struct Format {
     force: bool,
     #[command(flatten)]
     integrity: IntegrityArgs,
-    /// Block size, 512, 1K, 2K or 4K; each block has one tag
-    #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = of_size(BlockSize::new))]
-    sector_size: BlockSize,
-    /// Size of a tag in bytes, if not the full digest of the algorithm
-    #[arg(long, value_name = "BYTES", value_parser = parse_tag_size)]
-    tag_size: Option<TagSize>,
-    /// Number of data sectors (of 512 bytes) between two runs of tags: a power of two, by default
-    /// 32768
-    #[arg(long, value_name = "N", value_parser = of_size(Interleave::new))]
-    interleave_sectors: Option<Interleave>,
-    /// Size of the journal; by default 1/128 of the data, at most 64M
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    journal_size: Option<u64>,
-    /// Use the padding of kernels before 5.12
-    #[arg(long)]
-    integrity_legacy_padding: bool,
-    /// Use neither a salt nor MACs over positions, as older kernels do
-    #[arg(long)]
-    integrity_legacy_hmac: bool,
+    #[command(flatten)]
+    shape: ShapeArgs,
     /// The mode in which the volume will be used; it is not stored
     #[arg(long, value_name = "MODE", default_value_t, value_parser = one_of(Mode::ALL, Mode::name))]
     mode: Mode,
@@ -64,7 +49,7 @@ pub(crate) struct Format {
 
 impl Format {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = self.options()?;
+        let options = self.shape.options(&self.integrity, self.disk_size)?;
         self.check_mode(&options)?;
         let new = NewVolume {
             format: options.clone(),
@@ -77,24 +62,6 @@ impl Format {
         let superblock = when_closed(|| format(&files, &new))?;
         drop(new);
         self.report(&superblock, &options)
-    }
-
-    fn options(&self) -> Result<FormatOptions> {
-        Ok(FormatOptions {
-            integrity: self.integrity.integrity()?,
-            block_size: self.sector_size,
-            tag_size: self.tag_size,
-            interleave: self.interleave_sectors,
-            padding: if self.integrity_legacy_padding {
-                Padding::Legacy
-            } else {
-                Padding::Fixed
-            },
-            journal_sectors: self.journal_size.map(|size| size / SECTOR),
-            disk_size: self.disk_size,
-            hmac_fix: !self.integrity_legacy_hmac,
-            ..FormatOptions::default()
-        })
     }
 
     /// Refuses to format what could not be used in the mode that was given.
@@ -144,9 +111,4 @@ impl Format {
 
 fn parse_file_size(text: &str) -> Result<NonZeroU64, String> {
     NonZeroU64::new(parse_size(text)?).ok_or_else(|| "a volume cannot be empty".to_owned())
-}
-
-fn parse_tag_size(text: &str) -> Result<TagSize, String> {
-    let bytes = u16::try_from(parse_size(text)?).unwrap_or(u16::MAX);
-    TagSize::new(bytes).map_err(|error| error.to_string())
 }

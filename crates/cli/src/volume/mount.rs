@@ -45,7 +45,7 @@ impl Mount {
             Ok(Ready {
                 text: format!(
                     "{} on {} ({}, {mode} mode)",
-                    self.volume.devices.shown(),
+                    self.volume.source.devices.shown(),
                     printable(&self.directory),
                     mounted.mode(),
                 ),
@@ -56,15 +56,18 @@ impl Mount {
 
     fn mount(&self, opened: &OpenedVolume) -> Result<Mounted> {
         let read_only = opened.volume.mode().is_read_only();
-        let source_name = self.volume.devices.shown();
-        let fs = VolumeFs::new(opened.disk(&self.volume.devices.volume), self.access()?);
+        let source_name = self.volume.source.devices.shown();
+        let fs = VolumeFs::new(
+            opened.disk(&self.volume.source.devices.volume),
+            self.access()?,
+        );
         let options = self.mount.attaching(source_name, read_only);
         Ok(attach(Arc::new(fs), &self.directory, &options)?)
     }
 
     fn access(&self) -> Result<DiskAccess> {
-        let metadata = fs::metadata(&self.volume.devices.volume);
-        let metadata = metadata.with_context(|| self.volume.devices.shown())?;
+        let metadata = fs::metadata(&self.volume.source.devices.volume);
+        let metadata = metadata.with_context(|| self.volume.source.devices.shown())?;
         Ok(DiskAccess {
             uid: metadata.uid(),
             gid: metadata.gid(),

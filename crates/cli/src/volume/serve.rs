@@ -53,7 +53,7 @@ impl Serve {
             Ok(Ready {
                 text: format!(
                     "{} on {} (NBD, {} mode)",
-                    self.volume.devices.shown(),
+                    self.volume.source.devices.shown(),
                     printable(&socket),
                     opened.volume.mode(),
                 ),
@@ -81,7 +81,7 @@ impl Serve {
 
     fn export(&self, opened: &OpenedVolume) -> Result<VolumeExport> {
         let export = VolumeExport::new(
-            opened.disk(&self.volume.devices.volume),
+            opened.disk(&self.volume.source.devices.volume),
             self.volume.allow_discards,
         );
         if self.awake {

@@ -3,7 +3,7 @@ use std::{io, ops::Range};
 use verimount::{Error, Step};
 use verimount_content::{Watch, Watcher, step};
 use verimount_integrity::{
-    BadRange, Error as VolumeError, Integrity, Mode, OpenOptions, SECTOR, Superblock, Volume,
+    BadRange, Error as VolumeError, Integrity, Mode, OpenOptions, SECTOR, Volume,
 };
 use verimount_source::all_processors;
 
@@ -60,7 +60,8 @@ pub fn check(
 /// Opens a volume in the mode that changes it as little as possible.
 fn open(files: &VolumeFiles, options: &CheckOptions) -> Result<Volume, Error> {
     let devices = files.open(Access::ReadOnly)?;
-    let superblock = Superblock::read(&devices.each()[0])
+    let superblock = devices
+        .superblock()
         .map_err(|error| Fault::volume(&files.volume, error))?;
     let must_write = !options.accept_unverified.is_empty();
     let is_incomplete = superblock.dirty_bitmap || superblock.recalculation_sector().is_some();

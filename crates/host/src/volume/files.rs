@@ -5,9 +5,10 @@ use std::{
 };
 
 use verimount::Error;
-use verimount_integrity::Devices;
+use verimount_integrity::{Devices, Error as VolumeError, Header, Superblock};
 use verimount_source::{Counting, FileStorage, ReadAt};
 
+use super::header;
 use crate::fault::ContentFault;
 
 /// A device of a volume, with statistics of its requests.
@@ -20,6 +21,8 @@ pub struct VolumeFiles {
     pub volume: PathBuf,
     /// A separate device for the data.
     pub data_device: Option<PathBuf>,
+    /// A copy of the superblock that takes the place of the volume's own. The volume can then only be read.
+    pub header: Option<PathBuf>,
 }
 
 /// What files are opened for.
@@ -33,7 +36,10 @@ pub enum Access {
 
 /// The open files of a volume.
 #[derive(Debug)]
-pub struct OpenFiles(Vec<Device>);
+pub struct OpenFiles {
+    devices: Vec<Device>,
+    header: Option<Header>,
+}
 
 impl VolumeFiles {
     /// Opens them.
@@ -55,7 +61,10 @@ impl VolumeFiles {
             let opened = opened.map_err(|error| ContentFault::io(path, error))?;
             Ok(Arc::new(Counting::new(opened)))
         });
-        devices.collect::<Result<_, _>>().map(OpenFiles)
+        Ok(OpenFiles {
+            devices: devices.collect::<Result<_, Error>>()?,
+            header: self.header.as_deref().map(header::read).transpose()?,
+        })
     }
 
     /// Whether another process has the volume for itself now.
@@ -74,19 +83,31 @@ impl VolumeFiles {
 impl OpenFiles {
     /// As a volume uses them.
     pub fn devices(&self) -> Devices {
-        match &self.0[..] {
+        let devices = match &self.devices[..] {
             [metadata, data] => Devices::with_data_device(metadata.clone(), data.clone()),
             devices => Devices::new(devices[0].clone()),
+        };
+        match &self.header {
+            Some(header) => devices.with_header(header.clone()),
+            None => devices,
+        }
+    }
+
+    /// The superblock by which the volume is opened.
+    pub(crate) fn superblock(&self) -> Result<Superblock, VolumeError> {
+        match &self.header {
+            Some(header) => Ok(header.superblock().clone()),
+            None => Superblock::read(&self.devices[0]),
         }
     }
 
     /// Each, the one with the superblock first.
     pub fn each(&self) -> &[Device] {
-        &self.0
+        &self.devices
     }
 
     /// The size of the one with the data, in bytes.
     pub(crate) fn data_size(&self) -> u64 {
-        self.0.last().map_or(0, ReadAt::size)
+        self.devices.last().map_or(0, ReadAt::size)
     }
 }

@@ -71,7 +71,7 @@ impl Volume {
     pub fn open(devices: Devices, options: &OpenOptions) -> Result<Self, Error> {
         let has_data_device = devices.has_data_device();
         let storage = Arc::new(Storage::new(devices));
-        let (superblock, mac) = read_superblock(&storage, options)?;
+        let (superblock, mac) = read_superblock(storage.devices(), options)?;
         match (superblock.shape.interleave, has_data_device) {
             (Some(_), true) => return Err(Usage::DataDeviceUnused.into()),
             (None, false) => return Err(Usage::DataDeviceMissing.into()),
@@ -111,11 +111,17 @@ impl Volume {
 }
 
 fn read_superblock(
-    storage: &Storage,
+    devices: &Devices,
     options: &OpenOptions,
 ) -> Result<(Superblock, Option<Mac>), Error> {
-    let sector = read_sector(storage.metadata())?;
-    let superblock = Superblock::parse(&sector)?;
+    let (sector, superblock) = match devices.header() {
+        Some(_) if !options.mode.is_read_only() => return Err(Usage::HeaderReadOnly.into()),
+        Some(header) => (header.sector, header.superblock.clone()),
+        None => {
+            let sector = read_sector(devices.metadata())?;
+            (sector, Superblock::parse(&sector)?)
+        }
+    };
     let mac = options.integrity.mac(&superblock.shape)?;
     if let (Some(mac), true) = (&mac, superblock.has_hmac_fix()) {
         mac.check_superblock(&sector)?;

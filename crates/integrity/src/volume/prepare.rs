@@ -69,8 +69,12 @@ impl Unprepared<'_> {
             return Ok((Consistency::ReadOnly(held), recalculation));
         }
         self.check_recalculation()?;
-        let scan = self.scan()?;
-        let held = hold(&scan, &self.ring, self.blocks)?;
+        let header = self.blocks.storage.devices().header();
+        let held = if header.is_some_and(|header| header.ignores_journal) {
+            Pending::new(&self.blocks.geometry.shape)
+        } else {
+            hold(&self.scan()?, &self.ring, self.blocks)?
+        };
         Ok((Consistency::ReadOnly(held), self.recalculation()))
     }
 

@@ -9,6 +9,7 @@ mod damage;
 mod failures;
 mod faults;
 mod format;
+mod header;
 mod journal;
 mod model;
 mod read_only;

@@ -9,17 +9,22 @@ mod recalculation;
 mod spread;
 
 use std::{
-    fs,
+    fs::{self, File},
+    num::NonZeroUsize,
     ops::ControlFlow,
+    os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    process::Command,
     sync::Arc,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use verimount_integrity::{
-    BlockSize, Devices, FormatOptions, Integrity, Key, OpenOptions, TagSize, Volume, format,
+    BlockSize, Devices, FormatOptions, Header, Integrity, Key, OpenOptions, RestoreOptions,
+    TagSize, Volume, format, restore_header,
 };
-use verimount_source::{FileStorage, WriteAt};
+use verimount_source::{FileSource, FileStorage, WriteAt};
+use verimount_support::command;
 use verimount_testkit::noise;
 
 use self::{
@@ -32,6 +37,9 @@ use crate::integritysetup::{JOURNAL_MAC, KEY_SIZE};
 
 /// The size of a volume's device, and of its data device if there is one, in bytes.
 const DEVICE: u64 = 4 << 20;
+
+/// The size of a superblock in bytes.
+const SUPERBLOCK: usize = 4096;
 
 /// The side that uses a volume.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,7 +98,9 @@ impl Bench {
             Side::Kernel => Attached::new(&self)?.format(&[])?,
             Side::Verimount => self.format(None)?,
         }
+        let header = Header::read(&FileSource::open(&self.device)?)?;
         for (turn, side) in [first, second, first, second].into_iter().enumerate() {
+            self.lose_superblock(&header)?;
             let writes = writes(turn as u64);
             match side {
                 Side::Kernel => {
@@ -104,6 +114,30 @@ impl Bench {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Restores the superblock from a copy, after it was overwritten.
+    fn lose_superblock(&self, header: &Header) -> Result<()> {
+        let dump = || command::stdout(Command::new("integritysetup").arg("dump").arg(&self.device));
+        let before = dump()?;
+        let file = File::options().write(true).open(&self.device)?;
+        file.write_all_at(&[0; SUPERBLOCK], 0)?;
+        let options = RestoreOptions {
+            integrity: self.integrity()?,
+            ..RestoreOptions::default()
+        };
+        let mut bad = 0;
+        restore_header(
+            &self.devices()?,
+            header,
+            &options,
+            NonZeroUsize::MIN,
+            &mut |_| bad += 1,
+            &mut |_| ControlFlow::Continue(()),
+        )?;
+        ensure!(bad == 0, "{bad} bad ranges");
+        ensure!(dump()? == before, "the restored superblock differs");
         Ok(())
     }
 

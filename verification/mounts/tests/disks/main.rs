@@ -25,6 +25,7 @@ fn files(volume: &Path) -> VolumeFiles {
     VolumeFiles {
         volume: volume.to_owned(),
         data_device: None,
+        header: None,
     }
 }
 
