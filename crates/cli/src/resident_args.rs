@@ -47,7 +47,7 @@ impl ResidentArgs {
             _ => anyhow::Error::from(error).context("--resident"),
         })?;
         files.ahead = ahead;
-        sandbox.resident(&files);
+        sandbox.resident(&files)?;
         Ok(Some(files))
     }
 }

@@ -68,10 +68,9 @@ pub fn ask_for_file(task: &str, question: &[u8]) -> Option<io::Result<OwnedFd>> 
 }
 
 fn ask_at(helper: impl AsFd, task: &str, question: &[u8]) -> io::Result<Answer> {
-    // Each question has its own way back, as answers may take long.
-    let (ours, its) = pair()?;
-    message::send_question(helper, task, question, &its)?;
-    drop(its);
+    // Each question has a socket of its own, as answers may take long.
+    let ours = message::request_socket(helper)?;
+    message::send_question(&ours, task, question)?;
     let answer = message::receive_answer(&ours);
     // The helper has closed its own copy of a file then, so that nobody but this process keeps it open.
     message::wait_for_end(&ours);

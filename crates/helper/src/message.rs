@@ -1,7 +1,8 @@
 //! The messages between a process and its helper: each is one packet of a Unix socket, with at most one descriptor.
 //!
-//! A question is the length of a task's name (one byte), the name, and what the task is given; its descriptor is the socket
-//! for the answer. An answer is a byte that says how it went, and what belongs to that.
+//! Who asks sends a byte and receives a socket of its own for a question and its answer, so that its sandbox need not let it
+//! pass descriptors: the call for that also sends to addresses. A question is the length of a task's name (one byte), the
+//! name, and what the task is given. An answer is a byte that says how it went, and what belongs to that.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -13,7 +14,7 @@ use rustix::{
     io::retry_on_intr,
     net::{
         RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-        SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+        SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
     },
 };
 
@@ -39,39 +40,46 @@ const KINDS: [io::ErrorKind; 5] = [
 ];
 
 /// A question as it is received.
-pub(crate) struct Question {
-    message: Vec<u8>,
-    pub(crate) answer_to: OwnedFd,
-}
+pub(crate) struct Question(Vec<u8>);
 
 impl Question {
     /// The task's name, and what it is given; `None` if the message is malformed.
     pub(crate) fn parts(&self) -> Option<(&str, &[u8])> {
-        let (len, rest) = self.message.split_first()?;
+        let (len, rest) = self.0.split_first()?;
         let (name, given) = rest.split_at_checked(usize::from(*len))?;
         Some((str::from_utf8(name).ok()?, given))
     }
 }
 
-/// Sends a question, with the socket for its answer.
-pub(crate) fn send_question(
-    to: impl AsFd,
-    task: &str,
-    given: &[u8],
-    answer_to: &OwnedFd,
-) -> io::Result<()> {
-    let len = u8::try_from(task.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let parts: [&[u8]; 3] = [&[len], task.as_bytes(), given];
-    send(to, &parts, Some(answer_to.as_fd()))
+/// Asks for a socket for one question. Those of several threads are for any of them.
+pub(crate) fn request_socket(helper: impl AsFd) -> io::Result<OwnedFd> {
+    send_bytes(&helper, &[0])?;
+    match receive(helper)? {
+        (_, Some(socket)) => Ok(socket),
+        (message, None) if message.is_empty() => Err(ended()),
+        (_, None) => Err(io::Error::other("the helper process is busy")),
+    }
 }
 
-/// Receives a question; `None` at the end of the process that asks.
-pub(crate) fn receive_question(from: impl AsFd) -> io::Result<Option<Question>> {
-    match receive(from)? {
-        (message, Some(answer_to)) => Ok(Some(Question { message, answer_to })),
-        (message, None) if message.is_empty() => Ok(None),
-        (_, None) => Err(io::ErrorKind::InvalidData.into()),
-    }
+/// Waits for somebody who wants to ask; false at the end of the process that does.
+pub(crate) fn receive_request(from: impl AsFd) -> io::Result<bool> {
+    Ok(!receive(from)?.0.is_empty())
+}
+
+/// Sends the socket for a question; `None`: that there is none now.
+pub(crate) fn send_socket(to: impl AsFd, socket: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    send_message(to, &[&[0]], socket)
+}
+
+/// Sends a question.
+pub(crate) fn send_question(to: impl AsFd, task: &str, given: &[u8]) -> io::Result<()> {
+    let len = u8::try_from(task.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    send_bytes(to, &[&[len], task.as_bytes(), given].concat())
+}
+
+/// Receives a question; of one that never comes, an empty one.
+pub(crate) fn receive_question(from: impl AsFd) -> io::Result<Question> {
+    Ok(Question(receive(from)?.0))
 }
 
 /// Sends an answer.
@@ -79,14 +87,14 @@ pub(crate) fn send_answer(to: impl AsFd, answer: &io::Result<Answer>) -> io::Res
     match answer {
         Ok(answer) => {
             let file = answer.file.as_ref().map(AsFd::as_fd);
-            send(to, &[&[DONE], &answer.bytes], file)
+            send_message(to, &[&[DONE], &answer.bytes], file)
         }
         Err(error) => match error.raw_os_error() {
-            Some(errno) => send(to, &[&[SYSTEM], &errno.to_ne_bytes()], None),
+            Some(errno) => send_message(to, &[&[SYSTEM], &errno.to_ne_bytes()], None),
             None => {
                 let kind = KINDS.iter().position(|kind| *kind == error.kind());
                 let kind = kind.unwrap_or(KINDS.len() - 1) as u8;
-                send(to, &[&[OTHER, kind], error.to_string().as_bytes()], None)
+                send_message(to, &[&[OTHER, kind], error.to_string().as_bytes()], None)
             }
         },
     }
@@ -97,7 +105,7 @@ pub(crate) fn receive_answer(from: impl AsFd) -> io::Result<Answer> {
     let (message, file) = receive(from)?;
     let nonsense = || io::Error::other("the helper process answers nonsense");
     match message.split_first() {
-        None => Err(io::Error::other("the helper process has ended")),
+        None => Err(ended()),
         Some((&DONE, bytes)) => Ok(Answer {
             bytes: bytes.to_vec(),
             file,
@@ -128,11 +136,27 @@ pub(crate) fn wait_for_end(from: impl AsFd) {
     let _ = receive(from);
 }
 
-fn send(to: impl AsFd, parts: &[&[u8]], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let len: usize = parts.iter().map(|part| part.len()).sum();
+fn ended() -> io::Error {
+    io::Error::other("the helper process has ended")
+}
+
+/// Sends a message to where the socket is connected, by the call that does no more.
+fn send_bytes(to: impl AsFd, message: &[u8]) -> io::Result<()> {
+    check_len(message.len())?;
+    retry_on_intr(|| send(to.as_fd(), message, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+fn check_len(len: usize) -> io::Result<()> {
     if len > MAX_MESSAGE {
-        return Err(io::Error::other("the message to the helper is too long"));
+        Err(io::Error::other("the message to the helper is too long"))
+    } else {
+        Ok(())
     }
+}
+
+fn send_message(to: impl AsFd, parts: &[&[u8]], file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    check_len(parts.iter().map(|part| part.len()).sum())?;
     let parts: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -176,6 +200,7 @@ mod tests {
     use std::{
         fs::File,
         io::{Read, Seek, Write},
+        thread,
     };
 
     use rustix::io::Errno;
@@ -219,34 +244,44 @@ mod tests {
     #[test]
     fn questions_arrive_until_the_end() {
         let (ours, its) = pair().unwrap();
-        let (_, answer_to) = pair().unwrap();
-        send_question(&ours, "mount", b"given", &answer_to).unwrap();
-        let question = receive_question(&its).unwrap().unwrap();
-        assert_eq!(question.parts(), Some(("mount", &b"given"[..])));
+        thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                let socket = request_socket(&ours).unwrap();
+                send_question(&socket, "mount", b"given").unwrap();
+                drop(socket);
+                request_socket(&ours).unwrap_err().to_string()
+            });
+            assert!(receive_request(&its).unwrap());
+            let (socket, far) = pair().unwrap();
+            send_socket(&its, Some(far.as_fd())).unwrap();
+            drop(far);
+            let question = receive_question(&socket).unwrap();
+            assert_eq!(question.parts(), Some(("mount", &b"given"[..])));
+            // The other side has closed it without another question.
+            assert_eq!(receive_question(&socket).unwrap().parts(), None);
+            assert!(receive_request(&its).unwrap());
+            send_socket(&its, None).unwrap();
+            assert_eq!(asking.join().unwrap(), "the helper process is busy");
+        });
         drop(ours);
-        assert!(receive_question(&its).unwrap().is_none());
+        assert!(!receive_request(&its).unwrap());
     }
 
     #[test]
     fn malformed_messages_are_refused() {
-        let (_, answer_to) = pair().unwrap();
         for (message, expected) in [
             (&b"\x05mount"[..], true),
             (b"\x06mount", false),
             (b"\x01\xff", false),
         ] {
             let (ours, its) = pair().unwrap();
-            send(&ours, &[message], Some(answer_to.as_fd())).unwrap();
-            let question = receive_question(&its).unwrap().unwrap();
+            send_bytes(&ours, message).unwrap();
+            let question = receive_question(&its).unwrap();
             assert_eq!(question.parts().is_some(), expected, "{message:?}");
         }
-        // Without a way back.
-        let (ours, its) = pair().unwrap();
-        send(&ours, &[b"\x05mount"], None).unwrap();
-        assert!(receive_question(&its).is_err());
         for answer in [&b"\x03"[..], b"\x01\x00", b"\x02", b"\x02\x09text"] {
             let (ours, its) = pair().unwrap();
-            send(&its, &[answer], None).unwrap();
+            send_bytes(&its, answer).unwrap();
             assert!(receive_answer(&ours).is_err(), "{answer:?}");
         }
     }

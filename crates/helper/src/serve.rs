@@ -1,7 +1,7 @@
 use std::{
     fs::File,
     io,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     panic::{self, AssertUnwindSafe},
     process,
     sync::{Arc, atomic::AtomicBool},
@@ -17,7 +17,8 @@ use verimount_sys::{HeldSignals, take_inherited};
 
 use crate::{
     Answer, Task,
-    message::{Question, receive_question, send_answer},
+    message::{Question, receive_question, receive_request, send_answer, send_socket},
+    pair,
 };
 
 /// The most tasks that are done at the same time. Those of a mount are few, and come one by one.
@@ -36,8 +37,10 @@ pub(crate) fn serve(socket: OwnedFd, others: OwnedFd, held: HeldSignals, tasks: 
         // Each task has a clone as long as it works.
         let working = Arc::new(());
         thread::scope(|scope| {
-            while let Ok(Some(question)) = receive_question(&socket) {
-                answer(scope, &tasks, question, &working);
+            while let Ok(true) = receive_request(&socket) {
+                let asked = ask_back(scope, &tasks, &working);
+                // None if there are too many, or the system has no socket or thread for it.
+                let _ = send_socket(&socket, asked.ok().flatten().as_ref().map(AsFd::as_fd));
             }
         });
         // What they hold is removed now.
@@ -67,30 +70,32 @@ fn let_go() -> io::Result<()> {
     Ok(dup2_stderr(&nothing)?)
 }
 
-/// Answers in a thread of its own: some tasks take long, as they run programs.
-fn answer<'scope>(
+/// A socket for a question, which is answered in a thread of its own: some tasks take long, as they run programs. `None`
+/// while there are too many.
+fn ask_back<'scope>(
     scope: &'scope Scope<'scope, '_>,
     tasks: &'scope [Task],
-    question: Question,
     working: &Arc<()>,
-) {
+) -> io::Result<Option<OwnedFd>> {
     if Arc::strong_count(working) > MAX_AT_ONCE {
-        let busy = Err(io::Error::other("the helper process is busy"));
-        let _ = send_answer(&question.answer_to, &busy);
-        return;
+        return Ok(None);
     }
+    let (ours, its) = pair()?;
     let working = working.clone();
-    // Without a thread the socket for the answer is closed, which is an answer as well.
-    let _ = thread::Builder::new().spawn_scoped(scope, move || {
+    thread::Builder::new().spawn_scoped(scope, move || {
+        let Ok(question) = receive_question(&ours) else {
+            return;
+        };
         // A task that panics must not take the others with it.
         let done = panic::catch_unwind(AssertUnwindSafe(|| done(tasks, &question)));
         let failed = |_| Err(io::Error::other("the helper process has failed"));
         let answer = done.unwrap_or_else(failed);
         // The process that asked may have ended.
-        let _ = send_answer(&question.answer_to, &answer);
+        let _ = send_answer(&ours, &answer);
         // Before the socket is closed, for which that process waits.
         drop((answer, working));
-    });
+    })?;
+    Ok(Some(its))
 }
 
 fn done(tasks: &[Task], question: &Question) -> io::Result<Answer> {

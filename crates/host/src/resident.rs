@@ -1,6 +1,7 @@
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, io, path::PathBuf, sync::Arc};
 
 use verimount::{Content, Error};
+use verimount_helper::Task;
 use verimount_scan::Patterns;
 use verimount_serve::{Resident, ResidentMemory, SelectedFiles, VerifiedTree};
 use verimount_tree::Tree;
@@ -59,8 +60,13 @@ impl ResidentFiles {
     }
 
     /// A path by which this process reaches the memory, which a sandbox has to leave it.
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.memory.path()
+    }
+
+    /// What the helper of a sandboxed process does with it.
+    pub(crate) fn task(&self) -> io::Result<Task> {
+        self.memory.task()
     }
 
     /// The files of `tree`, the tree of `content`.

@@ -105,8 +105,13 @@ impl Sandbox {
     }
 
     /// Keeps what resident files take.
-    pub fn resident(&mut self, files: &ResidentFiles) {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn resident(&mut self, files: &ResidentFiles) -> io::Result<()> {
         self.rights.allow_resident(files.path());
+        self.tasks.push(files.task()?);
+        Ok(())
     }
 
     /// Keeps the mount on `mount_point`, with options that allow no more than `most`.

@@ -98,9 +98,6 @@ const IOCTLS: &[c_int] = &[
     0x5401,
 ];
 
-/// `FS_IOC_SETFLAGS`, by which files in memory are sealed.
-const FS_IOC_SETFLAGS: c_int = 0x4008_6602;
-
 /// `PR_SET_IO_FLUSHER`; `PR_SET_VMA`, by which C libraries name memory; `PR_GET_AUXV`.
 const PR_SET_IO_FLUSHER: c_int = 57;
 const PR_SET_VMA: c_int = 0x5356_4d41;
@@ -285,7 +282,6 @@ pub(crate) const CALLS: &[Call] = calls! {
         SYS_recvfrom: Free,
         SYS_recvmsg: Free,
         SYS_sendfile: Free,
-        SYS_sendmsg: Left(Addresses),
         // To where the socket is connected.
         SYS_sendto: Only(&[&[Null(4)]]),
         // Each is connected, and stays so: a pair of datagram sockets could be connected to others.
@@ -381,7 +377,6 @@ pub(crate) const CALLS: &[Call] = calls! {
             &[Is(1, &[F_GETLEASE])],
             &[Is(1, &[F_SETLEASE]), Is(2, &[F_WRLCK, F_UNLCK])],
         ]),
-        SYS_ioctl: Only(&[&[Is(1, &[FS_IOC_SETFLAGS])]]),
     }
 };
 

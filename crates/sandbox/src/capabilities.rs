@@ -38,9 +38,8 @@ fn kept(kind: Kind) -> CapabilitySet {
     }
 }
 
-/// What files in memory take besides: SYS_ADMIN to have the kernel read them for users, LINUX_IMMUTABLE to seal them.
-pub(crate) const RESIDENT: CapabilitySet =
-    CapabilitySet::SYS_ADMIN.union(CapabilitySet::LINUX_IMMUTABLE);
+/// What files in memory take besides: to have the kernel read them for users.
+pub(crate) const RESIDENT: CapabilitySet = CapabilitySet::SYS_ADMIN;
 
 /// What writing files of others takes besides.
 pub(crate) const FILES_OF_OTHERS: CapabilitySet = CapabilitySet::DAC_OVERRIDE;

@@ -2,6 +2,7 @@ mod kept;
 mod loaders;
 mod memory;
 mod pressure;
+mod sealing;
 mod selected;
 
 use std::{

@@ -14,8 +14,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, FallocateFlags, IFlags, Mode, OFlags, fallocate, fstatfs, ftruncate,
-        ioctl_setflags, openat, unlinkat,
+        AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, fstatfs, ftruncate, openat,
+        unlinkat,
     },
     io::{Errno, fcntl_dupfd_cloexec, retry_on_intr},
     mount::{
@@ -25,10 +25,14 @@ use rustix::{
     param::page_size,
     system::sysinfo,
 };
+use verimount_helper::Task;
 use verimount_nbd::memory_limit;
 use verimount_sys::{holds_write_lease, release_lease, seclude_mount, take_write_lease};
 
-use super::pressure::Trigger;
+use super::{
+    pressure::Trigger,
+    sealing::{seal, sealing},
+};
 use crate::errno::errno;
 
 /// The largest page of the memory, in bytes: pieces of files that begin and end there are written without
@@ -152,6 +156,14 @@ impl ResidentMemory {
         format!("/proc/self/fd/{}", self.writable.as_raw_fd()).into()
     }
 
+    /// What the helper of a sandboxed process does with it.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn task(&self) -> io::Result<Task> {
+        Ok(sealing(fstat(&self.writable)?.st_dev))
+    }
+
     /// The memory that a file of `size` bytes takes, in bytes.
     pub(super) fn taken_by(size: u64) -> u64 {
         let taken = size.checked_next_multiple_of(page_size() as u64);
@@ -229,7 +241,7 @@ impl NewFile {
     /// `EBUSY` if others have opened it, and may have changed it.
     pub(super) fn seal(&self) -> Result<OwnedFd, Errno> {
         // In this order: whoever opens it before waits for the lease to be released, which shows; later it fails.
-        ioctl_setflags(&self.writable, IFlags::IMMUTABLE)?;
+        seal(&self.writable)?;
         if !holds_write_lease(&self.writable) {
             return Err(Errno::BUSY);
         }

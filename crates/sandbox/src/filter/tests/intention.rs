@@ -6,7 +6,7 @@ use crate::{Kind, filter::Needs};
 /// Calls with any arguments, of every daemon.
 const EVERY: &str = "0 read 1 write 2 open 3 close 4 stat 5 fstat 6 lstat 7 poll 8 lseek 11 munmap 12 brk 13 rt_sigaction
     14 rt_sigprocmask 15 rt_sigreturn 17 pread64 18 pwrite64 19 readv 20 writev 21 access 22 pipe 23 select 24 sched_yield
-    25 mremap 32 dup 33 dup2 35 nanosleep 39 getpid 40 sendfile 45 recvfrom 46 sendmsg 47 recvmsg 60 exit 63 uname 73 flock
+    25 mremap 32 dup 33 dup2 35 nanosleep 39 getpid 40 sendfile 45 recvfrom 47 recvmsg 60 exit 63 uname 73 flock
     74 fsync 75 fdatasync 77 ftruncate 79 getcwd 80 chdir 82 rename 83 mkdir 84 rmdir 87 unlink 89 readlink 95 umask
     96 gettimeofday 97 getrlimit 98 getrusage 99 sysinfo 102 getuid 104 getgid 107 geteuid 108 getegid 110 getppid 112 setsid
     115 getgroups 127 rt_sigpending 128 rt_sigtimedwait 130 rt_sigsuspend 131 sigaltstack 137 statfs 138 fstatfs
@@ -62,12 +62,11 @@ pub(super) fn is_made(needs: Needs, own: u32, number: u32, arguments: [u64; 6]) 
     match number {
         // mmap, mprotect: no PROT_EXEC.
         9 | 10 => c & 4 == 0,
-        // ioctl: FUSE_DEV_IOC_…, FS_IOC_MEASURE_VERITY, FIONBIO, TCGETS; FS_IOC_SETFLAGS.
-        16 => match b {
-            0x8004_e500 | 0x4010_e501 | 0x4004_e502 | 0xc004_6686 | 0x5421 | 0x5401 => true,
-            0x4008_6602 => needs.resident,
-            _ => false,
-        },
+        // ioctl: FUSE_DEV_IOC_…, FS_IOC_MEASURE_VERITY, FIONBIO, TCGETS.
+        16 => matches!(
+            b,
+            0x8004_e500 | 0x4010_e501 | 0x4004_e502 | 0xc004_6686 | 0x5421 | 0x5401
+        ),
         // madvise
         28 => matches!(c, 0..=4 | 8 | 14..=17 | 102 | 103),
         // socket: AF_INET, AF_INET6; SOCK_STREAM; IPPROTO_TCP.
@@ -145,14 +144,14 @@ const IOCTLS: &[u64] = &[
     0xc004_6686,
     0x5421,
     0x5401,
-    0x4008_6602,
-    // TIOCSTI, TIOCSPGRP, FIOASYNC, FIOSETOWN, SIOCSPGRP, FICLONE.
+    // TIOCSTI, TIOCSPGRP, FIOASYNC, FIOSETOWN, SIOCSPGRP, FICLONE, FS_IOC_SETFLAGS.
     0x5412,
     0x5410,
     0x5452,
     0x8901,
     0x8902,
     0x4004_9409,
+    0x4008_6602,
 ];
 const ADVICE: &[u64] = &[
     2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 100, 101,
