@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Inode, InodeId, InodeKind, Observer, XattrStore, archive::ArchiveFile};
+use crate::{Inode, InodeId, InodeKind, Losses, Observer, XattrStore, archive::ArchiveFile};
 
 /// The most entries of a tree: their numbers have 32 bits.
 pub(crate) const MAX_ENTRIES: usize = u32::MAX as usize - 1;
@@ -33,6 +33,7 @@ pub struct SourceTree {
     /// The targets of the symbolic links that were followed, by the entries that are what they lead to.
     pub(crate) followed: HashMap<EntryId, Box<[u8]>>,
     pub(crate) left_out: Vec<PathBuf>,
+    pub(crate) losses: Losses,
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
@@ -89,6 +90,7 @@ impl SourceTree {
             xattrs: XattrStore::default(),
             followed: HashMap::new(),
             left_out: Vec::new(),
+            losses: Losses::default(),
             observer: None,
         }
     }
@@ -137,6 +139,11 @@ impl SourceTree {
     /// The paths below the root that were left out because of [`Options::ignored`](crate::Options::ignored).
     pub fn left_out(&self) -> &[PathBuf] {
         &self.left_out
+    }
+
+    /// What an archive has that no format can store.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
     }
 
     /// Has `observer` shown all that is read of contents from now on.

@@ -26,6 +26,8 @@ pub(crate) struct AttributeRecords {
     default_list: Vec<u8>,
     /// A label of SELinux, without the NUL at its end.
     label: Vec<u8>,
+    /// There is an access control list of NFS, whose text stands for nothing that Linux stores.
+    pub(crate) has_nfs_list: bool,
 }
 
 impl AttributeRecords {
@@ -40,6 +42,10 @@ impl AttributeRecords {
                 b"SCHILY.acl.access" => &mut self.access_list,
                 b"SCHILY.acl.default" => &mut self.default_list,
                 b"RHT.security.selinux" => &mut self.label,
+                b"SCHILY.acl.ace" => {
+                    self.has_nfs_list = !value.is_empty();
+                    return Effect::Taken;
+                }
                 _ => return Effect::Ignored,
             };
             *field = value.into();

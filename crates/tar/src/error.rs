@@ -78,6 +78,11 @@ pub enum Defect {
     /// Its name is empty or contains NUL.
     #[error("its name is invalid")]
     Name,
+    /// Some programs take other bytes of its header for a part of its name.
+    #[error(
+        "its header has other bytes where some programs read a part of its name, as in incremental backups (tar -g)"
+    )]
+    Prefix,
     /// A header for all members is between a member and a header for it.
     #[error("a header for all members is behind one for this member")]
     GlobalBehind,

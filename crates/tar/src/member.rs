@@ -26,6 +26,8 @@ pub struct Attributes {
     pub mtime: Timestamp,
     /// Its extended attributes, by the bytes of their names, which differ.
     pub extended: Vec<Xattr>,
+    /// Whether it also has an access control list of NFS (`SCHILY.acl.ace`), which is not read.
+    pub has_nfs_list: bool,
 }
 
 /// The type of a member, and what only this type has.

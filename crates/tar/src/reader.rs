@@ -140,9 +140,11 @@ impl<S: ReadAt> Reader<S> {
         taken.map_err(|defect| Failure::from(defect).at(at))?;
         let name = extension.name(in_front.name.map(until_nul));
         let name = name.map_err(|defect| Failure::from(defect).at(at))?;
-        let is_doubtful = name.is_none() && header.has_doubtful_prefix();
+        if name.is_none() && header.has_doubtful_prefix() {
+            return Err(Failure::from(Defect::Prefix).at(at));
+        }
         let name = name.unwrap_or_else(|| header.name());
-        if is_doubtful || name.is_empty() || name.contains(&0) {
+        if name.is_empty() || name.contains(&0) {
             return Err(Failure::from(Defect::Name).at(at));
         }
         // Of what is no link, nobody reads the target.
@@ -179,6 +181,7 @@ impl<S: ReadAt> Reader<S> {
         };
         let kind = self.kind(name, link, header, extension)?;
         let permissions = Permissions::new(header.mode()?);
+        let has_nfs_list = records.has_nfs_list;
         let (permissions, extended) = records.finish(&kind, permissions)?;
         Ok(Member {
             name: name.into(),
@@ -189,6 +192,7 @@ impl<S: ReadAt> Reader<S> {
                 gid,
                 mtime,
                 extended,
+                has_nfs_list,
             },
         })
     }

@@ -359,7 +359,7 @@ fn what_could_be_read_in_two_ways_is_refused() {
                 header[257..265].copy_from_slice(b"ustar  \0");
                 header[345] = b'p';
             }),
-            Defect::Name,
+            Defect::Prefix,
         ),
         (
             archive()

@@ -84,7 +84,7 @@ impl ImagePlan {
     pub(crate) fn into_losses(self) -> Losses {
         match self {
             Self::Romfs(plan) => plan.into_losses(),
-            Self::Erofs(_) => Losses::default(),
+            Self::Erofs(plan) => plan.tree().losses().clone(),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::node;
 
 /// The losses of a tree.
 pub(super) fn losses(tree: &Tree) -> Losses {
-    let mut losses = Losses::default();
+    let mut losses = tree.source.losses().clone();
     for (entry, item) in tree.iter().filter(|(entry, _)| entry.is_first_name()) {
         let path = || {
             if tree.source.root().id() == entry.id() {

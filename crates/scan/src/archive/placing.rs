@@ -22,9 +22,12 @@ use super::{
     whiteout::{Meaning, meaning, opaque},
 };
 use crate::{
-    EntryId, Error, FileData, Inode, InodeId, InodeKind, Limit, Misfit, Options, Owner, SourceTree,
-    Whiteouts, Xattr, inode::Place, source_tree::MAX_ENTRIES,
+    EntryId, Error, FileData, Inode, InodeId, InodeKind, Limit, Loss, Misfit, Options, Owner,
+    SourceTree, Whiteouts, Xattr, inode::Place, source_tree::MAX_ENTRIES,
 };
+
+/// The attribute by which Linux has access control lists of NFS.
+const NFS_LIST: &[u8] = b"system.nfs4_acl";
 
 /// The tree so far, in no order.
 pub(super) struct Placing<'o> {
@@ -78,6 +81,7 @@ pub(super) fn implied_attributes(permissions: u32) -> Attributes {
         gid: 0,
         mtime: Timestamp::EPOCH,
         extended: Vec::new(),
+        has_nfs_list: false,
     }
 }
 
@@ -137,6 +141,10 @@ impl<'o> Placing<'o> {
         let base = self.base.clone();
         let names = names_below(&base, path)?;
         let attributes = member.attributes;
+        if attributes.has_nfs_list && self.options.attributes.includes(NFS_LIST) {
+            let losses = &mut self.placed.tree.losses;
+            losses.add(Loss::AccessLists, || self::path(&names), format_args!(""));
+        }
         let Some((last, directories)) = names.split_last() else {
             return self.place_root(&member.kind, attributes);
         };

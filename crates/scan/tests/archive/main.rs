@@ -9,7 +9,7 @@ use std::{
 };
 
 use verimount_scan::{
-    ArchiveError, AttributeChoice, Compression, Contents, Error, Limit, Misfit, Options,
+    ArchiveError, AttributeChoice, Compression, Contents, Error, Limit, Loss, Misfit, Options,
     OutwardLinks, Patterns, SourceTree, Whiteouts, scan_archive, scan_layers,
 };
 use verimount_testkit::TarArchive;
@@ -434,6 +434,28 @@ fn links_out_of_the_tree_are_counted() {
     };
     let all = [inside.as_slice(), &outside].concat();
     assert_eq!(OutwardLinks::of(&tree(&all)), expected);
+}
+
+/// No format can store access control lists of NFS.
+#[test]
+fn lists_of_nfs_are_told() {
+    let list: (&str, &[u8]) = ("SCHILY.acl.ace", b"owner@:rwxp----------:-------:allow");
+    let archive = TarArchive::default()
+        .records(&[list])
+        .member(b'0', b"./dir/file", b"", b"")
+        .member(b'0', b"other", b"", b"")
+        .finish();
+    let told = |attributes| {
+        let options = Options {
+            attributes,
+            ..Options::default()
+        };
+        let tree = scanned_with(&archive, &options).unwrap();
+        let lost = tree.losses().get(Loss::AccessLists).cloned();
+        lost.map(|lost| (lost.count, lost.examples[0].path.clone()))
+    };
+    assert_eq!(told(AttributeChoice::All), Some((1, "dir/file".into())));
+    assert_eq!(told(AttributeChoice::None), None);
 }
 
 /// As of a directory: a further name of what is left out keeps it.
