@@ -7,8 +7,10 @@ pub mod cached;
 mod error_kind;
 mod far_location;
 pub mod registry;
+mod whole_files;
 
 pub(crate) use access::Access;
 pub(crate) use error_kind::{Replaced, is_replaced, kind_of, replaced};
 pub use far_location::FarLocation;
 pub(crate) use registry::{Found as Manifest, NamedSuperblock};
+pub use whole_files::WholeFiles;

@@ -61,6 +61,6 @@ pub use verimount_mirrors::{MirrorStats, Mirrors, PlaceStats};
 
 #[cfg(feature = "remote")]
 pub use {
-    far::{cached, registry},
+    far::{WholeFiles, cached, registry},
     history::kept,
 };

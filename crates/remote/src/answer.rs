@@ -63,6 +63,19 @@ impl<'a> Head<'a> {
         Ok((self.version(size)?, part))
     }
 
+    /// The size of the file, from the answer to a request for all of it.
+    ///
+    /// # Errors
+    /// What is wrong with the answer.
+    pub(crate) fn whole(&self) -> Result<u64, Error> {
+        if self.status != 200 {
+            return Err(Error::of_status(self.status));
+        }
+        self.check_encoding()?;
+        let size = self.length()?.ok_or(Error::NoSize)?;
+        Ok(self.version(size)?.size)
+    }
+
     /// Checks the answer to a later request. Returns whether the file is of the same version, as far as the server says.
     ///
     /// # Errors
@@ -116,13 +129,19 @@ impl<'a> Head<'a> {
             200 => return Err(Error::NoRanges),
             _ => return Err(Error::of_status(status)),
         }
-        let encoding = self.headers.get(CONTENT_ENCODING);
-        if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-            return Err(Error::Encoded);
-        }
+        self.check_encoding()?;
         match self.content_range() {
             Some(ContentRange::Part(part, size)) => Ok((part, size)),
             _ => Err(Error::NoContentRange),
+        }
+    }
+
+    fn check_encoding(&self) -> Result<(), Error> {
+        let encoding = self.headers.get(CONTENT_ENCODING);
+        if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            Err(Error::Encoded)
+        } else {
+            Ok(())
         }
     }
 

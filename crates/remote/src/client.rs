@@ -53,6 +53,8 @@ pub(crate) enum Span {
     Range(Range<u64>),
     /// This many at its end, or all if there are fewer.
     End(u64),
+    /// All of them, without asking for a part.
+    All,
     /// Only the head of the answer.
     Nothing,
 }
@@ -146,6 +148,17 @@ impl Client {
         self.target.own_url()?;
         let (answer, _) = self.ask_target(&Span::Nothing).ok()?;
         Head::new(answer.status().as_u16(), answer.headers()).size()
+    }
+
+    /// Asks for all of a file; says how many bytes come.
+    ///
+    /// # Errors
+    /// Why the answer is not usable.
+    pub(crate) fn whole(&self) -> Result<(u64, Body), Failure> {
+        let (answer, moved) = self.ask_target(&Span::All)?;
+        let head = Head::new(answer.status().as_u16(), answer.headers());
+        let size = head.whole().map_err(|error| failure(error, &head))?;
+        Ok((size, self.accepted(answer, moved, size)))
     }
 
     /// Asks for a range of a file.
@@ -268,10 +281,13 @@ impl Client {
         authorization: Option<&HeaderValue>,
     ) -> Result<Response<ureq::Body>, Failure> {
         self.session.counters().requests.fetch_add(1, Relaxed);
-        let mut request = match span.header() {
-            Some(range) => Request::get(at.uri()).header(RANGE, range),
-            None => Request::head(at.uri()),
+        let mut request = match span {
+            Span::Nothing => Request::head(at.uri()),
+            _ => Request::get(at.uri()),
         };
+        if let Some(range) = span.header() {
+            request = request.header(RANGE, range);
+        }
         for (name, value) in headers.into_iter().flat_map(Headers::iter) {
             request = request.header(name, value);
         }
@@ -286,6 +302,7 @@ impl Span {
         match self {
             Self::Range(range) => range.start..range.end.min(size),
             Self::End(len) => size.saturating_sub(*len)..size,
+            Self::All => 0..size,
             Self::Nothing => 0..0,
         }
     }
@@ -295,7 +312,7 @@ impl Span {
         match self {
             Self::Range(range) => Some(format!("bytes={}-{}", range.start, range.end - 1)),
             Self::End(len) => Some(format!("bytes=-{len}")),
-            Self::Nothing => None,
+            Self::All | Self::Nothing => None,
         }
     }
 }

@@ -133,6 +133,35 @@ pub(crate) fn arrived(
     Ok((version, granules))
 }
 
+/// How often a file is fetched whole that breaks off each time.
+const WHOLE: usize = 5;
+
+/// Fetches all of a file from a server that sends no parts: what breaks off begins again. Each piece is taken with its offset.
+/// Returns the size.
+pub(crate) fn whole(client: &Client, take: &mut dyn FnMut(&[u8], u64)) -> Result<u64, Error> {
+    let session = client.session();
+    let mut attempts = Attempts::new(session, session.closing(), session.limits().read);
+    let mut left = WHOLE;
+    loop {
+        let fetched = client.whole().and_then(|(size, mut body)| {
+            for start in (0..size).step_by(GRANULE as usize) {
+                take(
+                    &bytes(&mut body, GRANULE.min(size - start), &attempts)?,
+                    start,
+                );
+                attempts.progress();
+            }
+            body.finish();
+            Ok(size)
+        });
+        left -= 1;
+        match fetched {
+            Err(failure) if left > 0 => attempts.again(failure)?,
+            fetched => return fetched.map_err(|failure| failure.error),
+        }
+    }
+}
+
 /// The next `len` bytes of an answer.
 fn bytes(body: &mut Body, len: u64, attempts: &Attempts<'_>) -> Result<Vec<u8>, Error> {
     let mut piece = Partial::new(Vec::new(), len as usize);

@@ -223,6 +223,20 @@ impl Session {
         self.open_target(Target::Url(url.clone()))
     }
 
+    /// Fetches all of a file from a server that sends no parts, each piece with its offset. One that breaks off begins again.
+    /// Returns the size.
+    ///
+    /// # Errors
+    /// Any [`enum@Error`].
+    pub fn fetch_whole(
+        &self,
+        url: &RemoteUrl,
+        take: &mut dyn FnMut(&[u8], u64),
+    ) -> Result<u64, Error> {
+        let client = Client::new(self, Target::Url(url.clone()))?;
+        fetch::whole(&client, take)
+    }
+
     /// Opens an object, like a file. Its settings and credentials are looked for in the environment; the
     /// session's headers are not sent.
     ///

@@ -25,6 +25,9 @@ pub enum ParseUrlError {
     /// It has a user or password, which other users would see in the list of processes.
     #[error("a URL with a user or password is not accepted")]
     Credentials,
+    /// It has a fragment, which no server is told.
+    #[error("a URL ends before `#`: in the name of a file it is written %23")]
+    Fragment,
 }
 
 impl RemoteUrl {
@@ -155,6 +158,9 @@ impl FromStr for RemoteUrl {
     type Err = ParseUrlError;
 
     fn from_str(text: &str) -> Result<Self, ParseUrlError> {
+        if text.contains('#') {
+            return Err(ParseUrlError::Fragment);
+        }
         let uri: Uri = text.parse().map_err(|_| ParseUrlError::Malformed)?;
         match uri.scheme_str() {
             Some("http" | "https") => {}
@@ -223,6 +229,8 @@ mod tests {
         assert!(!format!("{url:?}").contains("secret"));
         let refused = "https://user:secret@host/app.img".parse::<RemoteUrl>();
         assert_eq!(refused, Err(ParseUrlError::Credentials));
+        let refused = "https://host/app#secret".parse::<RemoteUrl>();
+        assert_eq!(refused, Err(ParseUrlError::Fragment));
     }
 
     #[test]

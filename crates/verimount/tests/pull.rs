@@ -1,13 +1,13 @@
 //! Copying content from several places, of which some fail or are wrong.
 
-use std::{fs, net::TcpListener, slice, time::Duration};
+use std::{fs, net::TcpListener, ops::Range, slice, time::Duration};
 
 use tempfile::TempDir;
 use verimount::{
     Error, FileDigest, Identity, Location, OpenOptions, PullOptions, RemoteOptions, SealOptions,
     pull, seal,
 };
-use verimount_testkit::{HttpServer, noise};
+use verimount_testkit::{HttpAnswer, HttpEnd, HttpRequest, HttpServer, noise};
 
 /// A sealed file, and where it is copied to.
 struct Sealed {
@@ -70,6 +70,23 @@ impl Sealed {
     }
 }
 
+/// A server that sends the whole file whatever it is asked for; these of its answers break off.
+fn without_ranges(content: &[u8], broken: Range<usize>) -> HttpServer {
+    let own = content.to_vec();
+    HttpServer::start(content.to_vec(), move |number, request, _| {
+        let all = HttpRequest {
+            range: None,
+            ..request.clone()
+        };
+        let answer = HttpAnswer::of(&own, &all);
+        if broken.contains(&number) {
+            answer.cut(1_000_000, HttpEnd::Closed)
+        } else {
+            answer
+        }
+    })
+}
+
 fn at(url: &str) -> Location {
     url.parse().unwrap()
 }
@@ -120,6 +137,27 @@ fn the_first_place_may_have_wrong_bytes() {
     let [wrong, right] = [wrong, right].map(|server| (server.url("/file"), server));
     assert!(!sealed.is_copied_from(slice::from_ref(&wrong.0)));
     assert!(sealed.is_copied_from(&[wrong.0, right.0]));
+}
+
+/// All of it is needed anyway.
+#[test]
+fn a_server_may_have_no_ranges() {
+    let sealed = Sealed::new();
+    let copied = |content: &[u8], broken| {
+        let server = without_ranges(content, broken);
+        let pinned = OpenOptions::new().digest(sealed.digest);
+        sealed.copy(&server.url("/file"), pinned)
+    };
+    copied(&sealed.bytes, 0..0).unwrap();
+    // The first answer shows that there are no ranges.
+    copied(&sealed.bytes, 1..3).unwrap();
+    let refused = copied(&sealed.bytes, 1..100).unwrap_err();
+    assert!(refused.to_string().contains("broke off"), "{refused}");
+    let mut wrong = sealed.bytes.clone();
+    wrong[1_000_000] ^= 1;
+    copied(&wrong, 0..0).unwrap_err();
+    copied(&[], 0..0).unwrap_err();
+    assert!(!sealed.folder.path().join("copy").exists());
 }
 
 /// A server that takes connections and says nothing.

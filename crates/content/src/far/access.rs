@@ -12,7 +12,7 @@ use verimount_remote::{Session, fetch_memory, fetch_memory_limit};
 use verimount_sync::Mutex;
 use verimount_verity::FileDigest;
 
-use super::FarLocation;
+use super::{FarLocation, WholeFiles};
 use crate::Location;
 
 /// How content that is not on this machine is reached, and where it is kept.
@@ -27,6 +27,8 @@ pub struct Access {
     pub plain_http: bool,
     /// Where content that was fetched is kept, if it is verified.
     pub cache: Option<Cache>,
+    /// Those that a server sends whole only; `None`: these are refused.
+    pub whole_files: Option<Arc<WholeFiles>>,
     /// Another release that was found in the place of the content.
     replaced: Arc<Mutex<Option<OriginReplacement>>>,
 }

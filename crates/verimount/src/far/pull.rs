@@ -6,11 +6,11 @@ mod share;
 use std::{path::Path, ptr, sync::Arc};
 
 use verimount_content::{
-    Accepted, FarLocation, LayersError, OpenFile, Options, Place, Trust, Watch, Watcher, answering,
-    file_copy, mirrors_of, sidecar_path,
+    Accepted, FarLocation, LayersError, OpenFile, Options, Place, Trust, Watch, Watcher,
+    WholeFiles, answering, file_copy, mirrors_of, sidecar_path,
 };
 use verimount_remote::registry::{BlobDigest, Descriptor};
-use verimount_source::Fetch;
+use verimount_source::{Fetch, folder_of};
 use verimount_verity::Identity;
 
 use self::{fetched::Fetched, share::share};
@@ -83,7 +83,10 @@ where
     let (location, file) = (image.try_into()?, file.as_ref());
     let watch = &mut options.watcher.watch();
     let trust = options.open.trust(&location)?;
-    let open = &options.open.for_content(&location, &trust).places;
+    let mut open = options.open.for_content(&location, &trust).places;
+    // All of it is needed anyway.
+    open.access.whole_files = Some(Arc::new(WholeFiles::new(folder_of(file).to_owned())));
+    let open = &open;
     if !location.is_remote() {
         let reason =
             "a file is copied from another machine (oci://, https://, s3://, gs://, az://)";
