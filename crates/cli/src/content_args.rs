@@ -7,7 +7,7 @@ use verimount_host::{one_line, sandbox::Sandbox};
 
 use crate::{
     device_args::DeviceArgs,
-    message::say,
+    message::{counted, say},
     mirror_args::MirrorArgs,
     options::{ReadArgs, TrustArgs, location},
     remote::RegistryArgs,
@@ -97,9 +97,9 @@ pub(crate) fn say_mirrors(content: &Content) {
     for place in places.into_iter().flatten() {
         if place.failed > 0 || place.wrong > 0 {
             say(format_args!(
-                "note: {}: {} reads failed, and {} did not match: other places were asked",
+                "note: {}: {} failed, and {} did not match: other places were asked",
                 one_line(&place.place),
-                place.failed,
+                counted(place.failed, "read"),
                 place.wrong
             ));
         }

@@ -158,10 +158,11 @@ impl From<UnknownOption> for clap::Error {
             name,
             command,
         } = option;
-        let text = format!(
-            "option {place} of the list, {name}, is unknown: \
-             verimount {command} --help shows the options\n"
-        );
+        let cure = match name.as_str() {
+            "remount" => "mount -o remount,bind changes the flags of a mount".to_owned(),
+            _ => format!("verimount {command} --help shows the options"),
+        };
+        let text = format!("option {place} of the list, {name}, is unknown: {cure}\n");
         Self::raw(ErrorKind::UnknownArgument, text)
     }
 }

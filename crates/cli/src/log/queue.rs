@@ -108,7 +108,16 @@ impl MakeWriter<'_> for Queue {
     }
 }
 
-/// The writing thread. Failures to write are ignored, as there is nowhere to report them.
+/// Writes a line, and returns how many were lost before it. One that cannot be written is lost, too.
+fn write_line(mut log: impl Write, line: &[u8], lost: &AtomicU64) -> Option<u64> {
+    if log.write_all(line).is_err() {
+        lost.fetch_add(1, Relaxed);
+        return None;
+    }
+    Some(lost.swap(0, Relaxed)).filter(|lost| *lost > 0)
+}
+
+/// The writing thread.
 fn write_lines(
     messages: &Receiver<Message>,
     lost: &AtomicU64,
@@ -126,10 +135,8 @@ fn write_lines(
                 if let Some(file) = &mut file {
                     file.follow();
                 }
-                let _ = stderr().write_all(&line);
-                match lost.swap(0, Relaxed) {
-                    0 => {}
-                    count => tracing::warn!(count, "lines were lost while the log was blocked"),
+                if let Some(count) = write_line(stderr(), &line, lost) {
+                    tracing::warn!(count, "lines were lost while the log was blocked or full");
                 }
             }
             Ok(Message::WriteTo(next, answer)) => {
@@ -141,5 +148,23 @@ fn write_lines(
             Err(RecvTimeoutError::Disconnected) => return,
         }
         next_report = report(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_without_room_are_counted_until_there_is_some() {
+        let lost = AtomicU64::new(1);
+        let mut full: [u8; 3] = [0; 3];
+        for _ in 0..2 {
+            assert_eq!(write_line(&mut full[..], b"line", &lost), None);
+        }
+        let mut log = Vec::new();
+        assert_eq!(write_line(&mut log, b"line", &lost), Some(3));
+        assert_eq!(write_line(&mut log, b"line", &lost), None);
+        assert_eq!(log, b"lineline");
     }
 }
