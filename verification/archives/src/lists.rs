@@ -1,4 +1,4 @@
-//! Access control lists in archives: an image of them has the modes and lists that the program which wrote an archive unpacks or,
+//! Access control lists and other attributes in archives: an image of them has the modes, lists and attributes that the program which wrote an archive unpacks or,
 //! if it knows no lists, that the kernel gives a file which gets them.
 
 mod maker;
@@ -8,9 +8,10 @@ mod writer;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     ops::Range,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -23,7 +24,7 @@ use verimount_testkit::shown;
 
 use self::{
     maker::Maker,
-    member::{ACCESS, CAPABILITY, DEFAULT},
+    member::{ACCESS, CAPABILITY, DEFAULT, USERS},
     store::{Store, layer_path},
 };
 use crate::keep;
@@ -71,7 +72,7 @@ pub(crate) fn check(seeds: Range<u64>, folder: &Path, kept: &Path) -> Result<()>
         lists.check(seeds)?;
     }
     println!(
-        "{} archives with access control lists, by {:?}: {} compared with the kernel's mount; {} differ",
+        "{} archives with access control lists and odd attributes, by {:?}: {} compared with the kernel's mount; {} differ",
         seeds.len(),
         lists.written,
         lists.in_kernel,
@@ -79,7 +80,7 @@ pub(crate) fn check(seeds: Range<u64>, folder: &Path, kept: &Path) -> Result<()>
     );
     ensure!(
         lists.differ == 0,
-        "{} archives have other lists",
+        "{} archives have other lists or attributes",
         lists.differ
     );
     Ok(())
@@ -186,6 +187,11 @@ impl Lists<'_> {
     }
 }
 
+/// Whether users give files the attribute of this name.
+fn is_users(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(USERS.as_bytes())
+}
+
 /// All that is below a directory.
 fn listed(root: &Path) -> Result<Listed> {
     let mut tree = shown(root)?;
@@ -193,7 +199,9 @@ fn listed(root: &Path) -> Result<Listed> {
     let found = tree.into_iter().map(|(path, shown)| {
         let mut attributes = shown.xattrs;
         // Others can be labels that the system gives to files.
-        attributes.retain(|name, _| [ACCESS, DEFAULT, CAPABILITY].iter().any(|own| name == own));
+        attributes.retain(|name, _| {
+            is_users(name) || [ACCESS, DEFAULT, CAPABILITY].iter().any(|own| name == own)
+        });
         let found = Found {
             mode: shown.mode,
             owner: shown.owner,

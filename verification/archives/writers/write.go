@@ -1,5 +1,5 @@
 // Writes archives by Go's archive/tar. Each line of the input is an archive and its members, between tabs: of each the name, the
-// type, the mode, owner and group, and records with values in hexadecimal.
+// type, the mode, owner and group, and records in hexadecimal.
 package main
 
 import (
@@ -72,12 +72,15 @@ func member(fields []string) (*tar.Header, error) {
 		header.Linkname = "target"
 	}
 	for _, record := range fields[5:] {
-		key, digits, _ := strings.Cut(record, "=")
-		value, err := hex.DecodeString(digits)
-		if err != nil {
-			return nil, err
+		var parts [2]string
+		for at, digits := range strings.SplitN(record, "=", 2) {
+			part, err := hex.DecodeString(digits)
+			if err != nil {
+				return nil, err
+			}
+			parts[at] = string(part)
 		}
-		header.PAXRecords[key] = string(value)
+		header.PAXRecords[parts[0]] = parts[1]
 	}
 	return header, nil
 }

@@ -1,7 +1,7 @@
 """Writes archives by Python's tarfile.
 
 Each line of the input is an archive and its members, between tabs: of each the name, the type, the mode, owner and group, and
-records with values in hexadecimal.
+records in hexadecimal.
 """
 
 import sys
@@ -25,6 +25,7 @@ def member(text):
         info.linkname = "target"
     for record in records:
         key, value = record.split("=")
+        key = bytes.fromhex(key).decode()
         info.pax_headers[key] = bytes.fromhex(value).decode("utf-8", "surrogateescape")
     return info
 

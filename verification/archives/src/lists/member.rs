@@ -1,6 +1,7 @@
 //! Files with random modes, access control lists and capabilities.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write,
     fs::{self, File},
     os::unix::fs::{lchown, symlink},
@@ -18,6 +19,9 @@ pub(super) const ACCESS: &str = "system.posix_acl_access";
 pub(super) const DEFAULT: &str = "system.posix_acl_default";
 pub(super) const CAPABILITY: &str = "security.capability";
 
+/// How the names of attributes of users begin.
+pub(super) const USERS: &str = "user.";
+
 /// The most files of an archive beside those in directories.
 const MAX_MEMBERS: usize = 5;
 
@@ -27,6 +31,12 @@ const IDS: [u32; 4] = [1234, 4711, 70_000, 3_000_000];
 /// `cap_net_raw=ep`, as `setcap` stores it.
 const CAPABILITY_VALUE: [u8; 20] = [
     1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+];
+
+/// What the names of attributes consist of: each archiver escapes other bytes. The last one cannot be in a record that is written
+/// as it is.
+const PARTS: [&str; 12] = [
+    "a", "%", "%20", "%4", " ", "é", "\t", "\n", "\\", "\"", "\u{7f}", "=",
 ];
 
 /// What archives have in the place of a list.
@@ -55,6 +65,8 @@ pub(super) struct Member {
     access: Option<List>,
     default: Option<List>,
     is_capable: bool,
+    /// Attributes of users.
+    attributes: BTreeMap<String, Vec<u8>>,
 }
 
 /// An access control list.
@@ -68,8 +80,8 @@ struct Entry {
     rights: u16,
 }
 
-/// Some files; those in a directory are behind it.
-pub(super) fn members(random: &mut Random) -> Vec<Member> {
+/// Some files; those in a directory are behind it. `escapes`: any name of an attribute can be written.
+pub(super) fn members(random: &mut Random, escapes: bool) -> Vec<Member> {
     let mut members = Vec::new();
     for number in 0..=random.below(MAX_MEMBERS) {
         let kinds = [
@@ -81,12 +93,13 @@ pub(super) fn members(random: &mut Random) -> Vec<Member> {
             Kind::Symlink,
         ];
         let kind = random.choose(&kinds);
-        members.push(Member::some(random, format!("m{number}"), kind));
+        members.push(Member::some(random, format!("m{number}"), kind, escapes));
         if kind == Kind::Directory {
             members.push(Member::some(
                 random,
                 format!("m{number}/inside"),
                 Kind::File,
+                escapes,
             ));
         }
     }
@@ -105,8 +118,9 @@ pub(super) fn make(members: &[Member], root: &Path) -> Result<()> {
 }
 
 impl Member {
-    fn some(random: &mut Random, name: String, kind: Kind) -> Self {
+    fn some(random: &mut Random, name: String, kind: Kind, escapes: bool) -> Self {
         let is_directory = kind == Kind::Directory;
+        let has_attributes = is_directory || kind == Kind::File;
         Self {
             name,
             kind,
@@ -115,6 +129,11 @@ impl Member {
             access: (random.below(4) > 0).then(|| List::some(random)),
             default: (is_directory && random.coin()).then(|| List::some(random)),
             is_capable: kind == Kind::File && random.below(4) == 0,
+            attributes: if has_attributes {
+                attributes(random, escapes)
+            } else {
+                BTreeMap::new()
+            },
         }
     }
 
@@ -136,6 +155,9 @@ impl Member {
         }
         if self.is_capable {
             setxattr(path, CAPABILITY, &CAPABILITY_VALUE, XattrFlags::empty())?;
+        }
+        for (name, value) in &self.attributes {
+            setxattr(path, name, value, XattrFlags::empty())?;
         }
         chmod(path, Mode::from_raw_mode(self.mode))?;
         for (attribute, list) in self.lists() {
@@ -160,9 +182,15 @@ impl Member {
         let (uid, gid) = self.owner;
         let mut line = format!("{} {kind} {:o} {uid} {gid}", self.name, self.mode);
         let mut add = |key: &str, value: &[u8]| {
-            let digits = value.iter().map(|byte| format!("{byte:02x}"));
-            let _ = write!(line, " {key}={}", digits.collect::<String>());
+            let digits = |bytes: &[u8]| -> String {
+                let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+                digits.collect()
+            };
+            let _ = write!(line, " {}={}", digits(key.as_bytes()), digits(value));
         };
+        for (name, value) in &self.attributes {
+            add(&format!("SCHILY.xattr.{name}"), value);
+        }
         if self.is_capable {
             add(&format!("SCHILY.xattr.{CAPABILITY}"), &CAPABILITY_VALUE);
         }
@@ -177,6 +205,22 @@ impl Member {
         }
         line
     }
+}
+
+/// Some attributes with odd names and values.
+fn attributes(random: &mut Random, escapes: bool) -> BTreeMap<String, Vec<u8>> {
+    let parts = &PARTS[..PARTS.len() - usize::from(!escapes)];
+    let count = random.below(4);
+    let attribute = |_| {
+        let name: String = (0..=random.below(5))
+            .map(|_| random.choose(parts))
+            .collect();
+        let value = (0..random.below(20))
+            .map(|_| random.below(256) as u8)
+            .collect();
+        (format!("{USERS}{name}"), value)
+    };
+    (0..count).map(attribute).collect()
 }
 
 impl List {

@@ -86,6 +86,11 @@ impl Writer {
         Ok(all)
     }
 
+    /// Whether it can write attributes of any name.
+    pub(super) fn escapes(&self) -> bool {
+        matches!(self.program, Program::OfDirectories { .. })
+    }
+
     /// Writes an archive of files, which are also in `tree`. Returns the directory with what a program that knows lists unpacks
     /// of it: this one in `unpacked`, or else the kernel in `tree`.
     pub(super) fn write<'p>(
