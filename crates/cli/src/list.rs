@@ -22,8 +22,9 @@ use crate::{
     message::say,
 };
 
-/// How long all of them together may take to answer, and half of it to be found. A stopped process never answers.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long all of them together may take to answer, and half of it to be found. A stopped process never answers. What is
+/// done before and after is within 3 seconds, too.
+const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// The maximum number to ask. Others are listed without their status.
 const MAX_ASKED: usize = 1024;
