@@ -51,7 +51,6 @@ impl Header {
         let superblock = Superblock {
             recalculation: None,
             dirty_bitmap: false,
-            log2_blocks_per_bitmap_bit: 0,
             ..Superblock::parse(&sector)?
         };
         Ok(Self {
