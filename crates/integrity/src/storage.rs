@@ -38,7 +38,7 @@ impl Devices {
         }
     }
 
-    /// The same devices, read by this superblock instead of their own.
+    /// These devices, read by this superblock instead of their own.
     pub fn with_header(self, header: Header) -> Self {
         Self {
             header: Some(header),

@@ -194,7 +194,7 @@ impl Superblock {
         self.log2_blocks_per_bitmap_bit = NO_BITMAP;
     }
 
-    /// The same volume with a disk of this many sectors.
+    /// This volume, with a disk of so many sectors.
     pub(crate) fn of_size(self, provided_data_sectors: u64) -> Self {
         Self {
             provided_data_sectors,
