@@ -38,7 +38,7 @@ pub enum Error {
         status: u16,
     },
     /// The server sends the whole file when asked for a range.
-    #[error("the server does not support ranges: it sends the whole file")]
+    #[error("the server does not support ranges: it sends the whole file, which only pull can use")]
     NoRanges,
     /// There is no usable `Content-Range`.
     #[error("the answer does not say which bytes it has")]
