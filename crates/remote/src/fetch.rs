@@ -3,7 +3,7 @@
 use std::{
     collections::hash_map::RandomState,
     hash::BuildHasher,
-    ops::Range,
+    ops::{ControlFlow, Range},
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
@@ -136,19 +136,21 @@ pub(crate) fn arrived(
 /// How often a file is fetched whole that breaks off each time.
 const WHOLE: usize = 5;
 
-/// Fetches all of a file from a server that sends no parts: what breaks off begins again. Each piece is taken with its offset.
-/// Returns the size.
-pub(crate) fn whole(client: &Client, take: &mut dyn FnMut(&[u8], u64)) -> Result<u64, Error> {
+/// What is done with a piece of a file: it gets its offset and the size of the file, and says whether to go on.
+pub type TakePiece<'a> = dyn FnMut(&[u8], u64, u64) -> ControlFlow<()> + 'a;
+
+/// Fetches all of a file from a server that sends no parts: what breaks off begins again. Returns the size.
+pub(crate) fn whole(client: &Client, take: &mut TakePiece<'_>) -> Result<u64, Error> {
     let session = client.session();
     let mut attempts = Attempts::new(session, session.closing(), session.limits().read);
     let mut left = WHOLE;
     loop {
         let fetched = client.whole().and_then(|(size, mut body)| {
             for start in (0..size).step_by(GRANULE as usize) {
-                take(
-                    &bytes(&mut body, GRANULE.min(size - start), &attempts)?,
-                    start,
-                );
+                let piece = bytes(&mut body, GRANULE.min(size - start), &attempts)?;
+                if take(&piece, start, size).is_break() {
+                    return Err(Error::Closed.into());
+                }
                 attempts.progress();
             }
             body.finish();

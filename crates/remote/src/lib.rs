@@ -61,6 +61,7 @@ mod tests;
 pub use budget::{fetch_memory, fetch_memory_limit, set_fetch_memory};
 pub use counters::{RemoteFailure, RemoteStats};
 pub use error::Error;
+pub use fetch::TakePiece;
 pub use headers::{Headers, ParseHeadersError};
 pub use helping::{helper_tasks, own_files};
 pub use remote_file::RemoteFile;

@@ -18,7 +18,7 @@ use crate::{
     cloud::{Buckets, Object, ObjectName},
     counters::{Counters, RemoteFailure},
     engine::Engine,
-    fetch,
+    fetch::{self, TakePiece},
     http::Http,
     limits::Limits,
     proxies::Proxies,
@@ -223,16 +223,11 @@ impl Session {
         self.open_target(Target::Url(url.clone()))
     }
 
-    /// Fetches all of a file from a server that sends no parts, each piece with its offset. One that breaks off begins again.
-    /// Returns the size.
+    /// Fetches all of a file from a server that sends no parts. One that breaks off begins again. Returns the size.
     ///
     /// # Errors
-    /// Any [`enum@Error`].
-    pub fn fetch_whole(
-        &self,
-        url: &RemoteUrl,
-        take: &mut dyn FnMut(&[u8], u64),
-    ) -> Result<u64, Error> {
+    /// [`Error::Closed`] if `take` ends it, and others.
+    pub fn fetch_whole(&self, url: &RemoteUrl, take: &mut TakePiece<'_>) -> Result<u64, Error> {
         let client = Client::new(self, Target::Url(url.clone()))?;
         fetch::whole(&client, take)
     }

@@ -1,11 +1,17 @@
 //! Copying content from several places, of which some fail or are wrong.
 
-use std::{fs, net::TcpListener, ops::Range, slice, time::Duration};
+use std::{
+    fs,
+    net::TcpListener,
+    ops::{ControlFlow, Range},
+    slice,
+    time::Duration,
+};
 
 use tempfile::TempDir;
 use verimount::{
-    Error, FileDigest, Identity, Location, OpenOptions, PullOptions, RemoteOptions, SealOptions,
-    pull, seal,
+    Error, ErrorKind, FileDigest, Identity, Location, OpenOptions, PullOptions, RemoteOptions,
+    SealOptions, Watcher, pull, seal,
 };
 use verimount_testkit::{HttpAnswer, HttpEnd, HttpRequest, HttpServer, noise};
 
@@ -157,6 +163,18 @@ fn a_server_may_have_no_ranges() {
     wrong[1_000_000] ^= 1;
     copied(&wrong, 0..0).unwrap_err();
     copied(&[], 0..0).unwrap_err();
+    // Whoever watches can end it.
+    let server = without_ranges(&sealed.bytes, 0..0);
+    let options = PullOptions {
+        open: OpenOptions::new().digest(sealed.digest),
+        watcher: Watcher::new(|_| ControlFlow::Break(())),
+    };
+    let ended = pull(
+        at(&server.url("/file")),
+        sealed.folder.path().join("copy"),
+        &options,
+    );
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Cancelled);
     assert!(!sealed.folder.path().join("copy").exists());
 }
 

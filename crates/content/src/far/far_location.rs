@@ -1,6 +1,6 @@
 use std::{fmt, sync::Arc};
 
-use verimount_remote::{Error as RemoteError, RemoteUrl, cloud::ObjectName, registry::Reference};
+use verimount_remote::{RemoteUrl, cloud::ObjectName, registry::Reference};
 use verimount_source::Fetch;
 
 use super::{Access, Manifest, registry::RegistryImage};
@@ -120,14 +120,14 @@ impl FarLocation {
 
     /// Opens it for reading.
     pub(crate) fn open(&self, access: &Access) -> Result<Arc<dyn Fetch>, Error> {
-        let failed = |error: RemoteError| Fault::io(self.clone(), error.into());
+        let failed = |error: verimount_remote::Error| Fault::io(self.clone(), error.into());
         Ok(match self {
-            Self::Url(url) => match (access.session.open(url), &access.whole_files) {
-                (Err(RemoteError::NoRanges), Some(files)) => {
-                    let file = files.get(url, &access.session);
+            Self::Url(url) => match &access.whole_files {
+                Some(files) => {
+                    let file = files.open(url, &access.session);
                     file.map_err(|error| Fault::io(self.clone(), error))?
                 }
-                (opened, _) => opened.map_err(failed)?,
+                None => access.session.open(url).map_err(failed)?,
             },
             Self::Registry(image) => image.open(&image.find(access)?)?,
             Self::Object(name) => access.session.open_object(name).map_err(failed)?,

@@ -1,44 +1,60 @@
-use std::{io, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
+use std::{io, ops::ControlFlow, os::unix::fs::FileExt, path::PathBuf, sync::Arc};
 
-use verimount_remote::{RemoteUrl, Session};
-use verimount_source::FileSource;
+use verimount_remote::{Error as RemoteError, RemoteUrl, Session};
+use verimount_source::{Fetch, FileSource};
 use verimount_sync::Mutex;
+
+use crate::{Progress, Step, Watcher};
 
 /// Files of servers that send no parts: each is fetched once, into a file without a name.
 #[derive(Debug)]
 pub struct WholeFiles {
     folder: PathBuf,
+    watcher: Watcher,
     fetched: Mutex<Vec<(RemoteUrl, Arc<FileSource>)>>,
 }
 
 impl WholeFiles {
     /// None yet; they will take space in this folder.
-    pub fn new(folder: PathBuf) -> Self {
+    pub fn new(folder: PathBuf, watcher: Watcher) -> Self {
         Self {
             folder,
+            watcher,
             fetched: Mutex::default(),
         }
     }
 
-    /// The file at a URL.
-    pub(super) fn get(&self, url: &RemoteUrl, session: &Session) -> io::Result<Arc<FileSource>> {
-        let mut fetched = self.fetched.lock();
-        if let Some((_, file)) = fetched.iter().find(|(known, _)| known == url) {
-            return Ok(file.clone());
+    /// Opens the file at a URL: in parts, if the server sends them. Nobody waits for another server meanwhile.
+    pub(super) fn open(&self, url: &RemoteUrl, session: &Session) -> io::Result<Arc<dyn Fetch>> {
+        let is_it = |(known, _): &&(RemoteUrl, _)| known == url;
+        let known = self.fetched.lock().iter().find(is_it).cloned();
+        if let Some((_, file)) = known {
+            return Ok(file);
         }
-        tracing::warn!(%url, "the server does not support ranges: all of it is fetched");
-        let file = tempfile::tempfile_in(&self.folder)?;
-        let mut written = Ok(());
-        let size = session.fetch_whole(url, &mut |bytes, at| {
-            if written.is_ok() {
-                written = file.write_all_at(bytes, at);
+        match session.open(url) {
+            Err(RemoteError::NoRanges) => {
+                let file = Arc::new(self.fetch(url, session)?);
+                self.fetched.lock().push((url.clone(), file.clone()));
+                Ok(file)
             }
-        })?;
+            opened => Ok(opened?),
+        }
+    }
+
+    fn fetch(&self, url: &RemoteUrl, session: &Session) -> io::Result<FileSource> {
+        let file = tempfile::tempfile_in(&self.folder)?;
+        let mut watch = self.watcher.watch();
+        let mut written = Ok(());
+        let size = session.fetch_whole(url, &mut |bytes, at, size| {
+            written = file.write_all_at(bytes, at);
+            if written.is_err() {
+                return ControlFlow::Break(());
+            }
+            watch(Progress::new(Step::Download, at + bytes.len() as u64, size))
+        });
         written?;
         // An attempt that broke off may have been of a longer one.
-        file.set_len(size)?;
-        let file = Arc::new(FileSource::new(file)?);
-        fetched.push((url.clone(), file.clone()));
-        Ok(file)
+        file.set_len(size?)?;
+        FileSource::new(file)
     }
 }

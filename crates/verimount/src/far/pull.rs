@@ -85,7 +85,8 @@ where
     let trust = options.open.trust(&location)?;
     let mut open = options.open.for_content(&location, &trust).places;
     // All of it is needed anyway.
-    open.access.whole_files = Some(Arc::new(WholeFiles::new(folder_of(file).to_owned())));
+    let whole_files = WholeFiles::new(folder_of(file).to_owned(), options.watcher.clone());
+    open.access.whole_files = Some(Arc::new(whole_files));
     let open = &open;
     if !location.is_remote() {
         let reason =
