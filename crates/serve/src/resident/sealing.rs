@@ -3,13 +3,13 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, RawFd},
 };
 
 use rustix::{
     fs::{IFlags, fstat, ioctl_setflags},
     io::Errno,
-    process::{PidfdFlags, PidfdGetfdFlags, getppid, pidfd_getfd, pidfd_open},
+    process::{Pid, PidfdFlags, PidfdGetfdFlags, getppid, pidfd_getfd, pidfd_open},
 };
 use verimount_helper::{Answer, Task, ask};
 
@@ -17,21 +17,27 @@ use crate::errno::errno;
 
 const NAME: &str = "seal";
 
-/// The task of sealing files of the file system with this number, which the process that asks has open.
+/// The task of sealing new files of the file system with this number, which the process that asks has open.
 pub(super) fn sealing(device: u64) -> Task {
     Task::new(NAME, move |given| {
         let number = given.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
-        let asks = pidfd_open(getppid().ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
-        // It is not opened anew, which would look like somebody else's opening.
-        let number = i32::from_ne_bytes(number);
-        let file = pidfd_getfd(asks, number, PidfdGetfdFlags::empty())?;
-        if fstat(&file)?.st_dev == device {
-            seal_here(&file)?;
-            Ok(Answer::default())
-        } else {
-            Err(io::ErrorKind::PermissionDenied.into())
-        }
+        let asks = getppid().ok_or(Errno::SRCH)?;
+        seal_of(asks, i32::from_ne_bytes(number), device)?;
+        Ok(Answer::default())
     })
+}
+
+/// Seals a file that a process has open. It must have no name, as all have that others read.
+fn seal_of(process: Pid, number: RawFd, device: u64) -> Result<(), Errno> {
+    let process = pidfd_open(process, PidfdFlags::empty())?;
+    // It is not opened anew, which would look like somebody else's opening.
+    let file = pidfd_getfd(process, number, PidfdGetfdFlags::empty())?;
+    let stat = fstat(&file)?;
+    if stat.st_dev == device && stat.st_nlink == 0 {
+        seal_here(&file)
+    } else {
+        Err(Errno::PERM)
+    }
 }
 
 /// Sees to it that nobody can open a file for writing any more.
@@ -44,4 +50,31 @@ pub(super) fn seal(file: &File) -> Result<(), Errno> {
 
 fn seal_here(file: impl AsFd) -> Result<(), Errno> {
     ioctl_setflags(file, IFlags::IMMUTABLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, io::Write};
+
+    use rustix::process::{geteuid, getpid};
+    use verimount_testkit::needs;
+
+    use super::*;
+
+    /// A daemon that was taken over can name any of its files.
+    #[test]
+    fn nothing_else_is_sealed() {
+        needs!(geteuid().is_root().then_some(()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let image = File::create(&path).unwrap();
+        let device = fstat(&image).unwrap().st_dev;
+        let seal = |file: &File, device| seal_of(getpid(), file.as_raw_fd(), device);
+        assert_eq!(seal(&image, device), Err(Errno::PERM));
+        // Not of this file system.
+        fs::remove_file(&path).unwrap();
+        assert_eq!(seal(&image, device + 1), Err(Errno::PERM));
+        assert_eq!(seal_of(getpid(), -1, device), Err(Errno::BADF));
+        (&image).write_all(b"still").unwrap();
+    }
 }
