@@ -224,9 +224,9 @@ pub enum Usage {
          is wrong"
     )]
     HeaderMismatch,
-    /// The size that a superblock gives is not where the blocks end that match their tags.
+    /// The tags do not show that the size which a superblock gives is the volume's.
     #[error(
-        "the volume seems to have another size, as the last block does not match its tag, or those behind it do: \
+        "the tags do not show what size the volume has, as its last block is bad, or there may be others behind it: \
          give its size (--disk-size)"
     )]
     SizeUnknown,

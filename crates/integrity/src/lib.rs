@@ -46,8 +46,8 @@ pub use params::{BlockSize, DiskSize, Interleave, Mode, Padding, ParamError, SEC
 pub use storage::Devices;
 pub use superblock::{Shape, Superblock};
 pub use volume::{
-    BadRange, BadReason, CommitTimer, OpenOptions, RestoreOptions, Volume, VolumeStats,
-    check_header, grow, restore_header,
+    BadRange, BadReason, CheckedHeader, CommitTimer, OpenOptions, RestoreOptions, Volume,
+    VolumeStats, check_header, grow,
 };
 
 pub use verimount_source::Progress;

@@ -34,7 +34,7 @@ pub use commit_timer::CommitTimer;
 pub use counters::VolumeStats;
 pub use grow::grow;
 pub use open::OpenOptions;
-pub use restore::{RestoreOptions, check_header, restore_header};
+pub use restore::{CheckedHeader, RestoreOptions, check_header};
 
 use consistency::Consistency;
 use counters::{Counters, RecentMismatches};

@@ -3,12 +3,12 @@ use std::{io::Write, path::Path};
 use verimount::{Error, Step};
 use verimount_content::{Watcher, open_file, step};
 use verimount_integrity::{
-    BadRange, FormatOptions, Header, RestoreOptions, Superblock, check_header,
-    restore_header as restore,
+    BadRange, CheckedHeader, Error as VolumeError, FormatOptions, Header, RestoreOptions,
+    Superblock, check_header,
 };
 use verimount_source::{OutputFile, all_processors};
 
-use super::{Access, VolumeFiles};
+use super::{Access, OpenFiles, VolumeFiles};
 use crate::fault::{ContentFault, Fault};
 
 /// The permissions of a copy, which are no wider than those that a volume should have.
@@ -43,22 +43,10 @@ pub fn rebuild_header(
     found: &mut dyn FnMut(BadRange),
 ) -> Result<Superblock, Error> {
     let opened = files.open(Access::ReadOnly)?;
-    let devices = opened.devices();
-    let mut watch = watcher.watch();
-    let mut progress = step(&mut watch, Step::Check, opened.data_size());
-    let header = Header::rebuilt(&devices, format).and_then(|header| {
-        check_header(
-            &devices,
-            &header,
-            options,
-            all_processors(),
-            found,
-            &mut progress,
-        )
-    });
-    let header = header.map_err(|error| Fault::volume(&files.volume, error))?;
-    write(&header, to)?;
-    Ok(header.superblock().clone())
+    let header = Header::rebuilt(&opened.devices(), format);
+    let checked = compare(files, &opened, header, options, watcher, found)?;
+    write(&checked, to)?;
+    Ok(checked.superblock().clone())
 }
 
 /// Compares a copy of a superblock with all tags and data of a volume, and writes it to the volume if they agree.
@@ -74,18 +62,26 @@ pub fn restore_header(
 ) -> Result<Superblock, Error> {
     let header = read(from)?;
     let opened = files.open(Access::Write)?;
+    let checked = compare(files, &opened, Ok(header), options, watcher, found)?;
+    let restored = checked.restore(&opened.devices(), &options.integrity);
+    restored.map_err(|error| Fault::volume(&files.volume, error))?;
+    Ok(checked.superblock().clone())
+}
+
+fn compare(
+    files: &VolumeFiles,
+    opened: &OpenFiles,
+    header: Result<Header, VolumeError>,
+    options: &RestoreOptions,
+    watcher: &Watcher,
+    found: &mut dyn FnMut(BadRange),
+) -> Result<CheckedHeader, Error> {
+    let (devices, threads) = (opened.devices(), all_processors());
     let mut watch = watcher.watch();
     let mut progress = step(&mut watch, Step::Check, opened.data_size());
-    let devices = opened.devices();
-    let restored = restore(
-        &devices,
-        &header,
-        options,
-        all_processors(),
-        found,
-        &mut progress,
-    );
-    restored.map_err(|error| Fault::volume(&files.volume, error))
+    header
+        .and_then(|header| check_header(&devices, &header, options, threads, found, &mut progress))
+        .map_err(|error| Fault::volume(&files.volume, error))
 }
 
 fn write(header: &Header, to: &Path) -> Result<(), Error> {

@@ -1,9 +1,12 @@
-use std::{num::NonZeroUsize, ops::Range, sync::Arc};
+use std::{
+    num::NonZeroUsize,
+    ops::{Deref, Range},
+    sync::Arc,
+};
 
 use crate::{
     BadRange, Corruption, Devices, DiskSize, Error, Header, Integrity, Mode, OpenOptions, Progress,
-    SECTOR, Superblock, Usage, Volume, geometry::Geometry, journal::Ring, storage::Storage,
-    superblock::Shape,
+    SECTOR, Usage, Volume, geometry::Geometry, journal::Ring, storage::Storage, superblock::Shape,
 };
 
 /// How a superblock is compared with its volume, and restored.
@@ -20,6 +23,10 @@ pub struct RestoreOptions {
     pub new_journal: bool,
 }
 
+/// A superblock that agrees with all tags and data of a volume.
+#[derive(Debug, Clone)]
+pub struct CheckedHeader(Header);
+
 /// Compares a superblock with all tags and data of a volume, and changes nothing. At least half of the blocks must
 /// match and, unless the size is given, the last one, and none behind it.
 ///
@@ -35,7 +42,7 @@ pub fn check_header(
     threads: NonZeroUsize,
     found: &mut dyn FnMut(BadRange),
     progress: &mut Progress<'_>,
-) -> Result<Header, Error> {
+) -> Result<CheckedHeader, Error> {
     let header = match options.disk_size {
         Some(size) => header.of_size(size.sectors()),
         None => header.clone(),
@@ -46,7 +53,13 @@ pub fn check_header(
     let disk = volume.size() / SECTOR;
     let largest = match options.disk_size {
         Some(_) => disk,
-        None => Geometry::largest(shape, devices.size())?.provided_data_sectors,
+        None => {
+            let largest = Geometry::largest(shape, devices.size());
+            // Where the tags have no room for all data, nothing tells where the disk might end.
+            largest
+                .map_err(|_| Usage::SizeUnknown)?
+                .provided_data_sectors
+        }
     };
     let (_, volume) = open(devices, header.of_size(largest.max(disk)), options, false)?;
     let mut bad = Bad {
@@ -59,32 +72,33 @@ pub fn check_header(
     } else if options.disk_size.is_none() && bad.deny_the_size(&shape, largest) {
         Err(Usage::SizeUnknown.into())
     } else {
-        Ok(header)
+        Ok(CheckedHeader(header))
     }
 }
 
-/// Writes a superblock to its volume after [`check_header`].
-///
-/// # Errors
-/// As [`check_header`], and [`Error::Latched`].
-pub fn restore_header(
-    devices: &Devices,
-    header: &Header,
-    options: &RestoreOptions,
-    threads: NonZeroUsize,
-    found: &mut dyn FnMut(BadRange),
-    progress: &mut Progress<'_>,
-) -> Result<Superblock, Error> {
-    let header = check_header(devices, header, options, threads, found, progress)?;
-    let superblock = header.superblock;
-    let mac = options.integrity.mac(&superblock.shape)?;
-    let storage = Arc::new(Storage::new(devices.clone()));
-    if header.ignores_journal {
-        let geometry = Geometry::of(&superblock, devices.size())?;
-        Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt).initialise()?;
+impl CheckedHeader {
+    /// Writes it to the volume that it was compared with.
+    ///
+    /// # Errors
+    /// [`Error::Latched`].
+    pub fn restore(&self, devices: &Devices, integrity: &Integrity) -> Result<(), Error> {
+        let superblock = self.superblock();
+        let mac = integrity.mac(&superblock.shape)?;
+        let storage = Arc::new(Storage::new(devices.clone()));
+        if self.0.ignores_journal {
+            let geometry = Geometry::of(superblock, devices.size())?;
+            Ring::new(storage.clone(), &geometry, mac.clone(), superblock.salt).initialise()?;
+        }
+        storage.write_metadata_durable(&superblock.encode(mac.as_ref()), 0)
     }
-    storage.write_metadata_durable(&superblock.encode(mac.as_ref()), 0)?;
-    Ok(superblock)
+}
+
+impl Deref for CheckedHeader {
+    type Target = Header;
+
+    fn deref(&self) -> &Header {
+        &self.0
+    }
 }
 
 /// Opens a volume for reading by a superblock, which is returned with whether it has a journal.

@@ -3,13 +3,13 @@
 use std::num::NonZeroUsize;
 
 use verimount_integrity::{
-    Algorithm, DiskSize, Error, FormatOptions, Header, Integrity, Interleave, Mode, Padding,
-    RestoreOptions, SECTOR, Superblock, TagSize, Usage, Volume, check_header, grow, restore_header,
+    Algorithm, CheckedHeader, DiskSize, Error, FormatOptions, Header, Integrity, Interleave, Mode,
+    Padding, RestoreOptions, SECTOR, Superblock, TagSize, Usage, Volume, check_header, grow,
 };
 use verimount_source::WriteAt;
 use verimount_testkit::{go_on, noise};
 
-use crate::common::{MB, World, contents, integrity, key};
+use crate::common::{KB, MB, World, contents, integrity, key, memory};
 
 /// The size of a superblock in bytes.
 const HEADER: usize = 4096;
@@ -68,10 +68,14 @@ fn options(world: &World) -> RestoreOptions {
     }
 }
 
-/// Restores the superblock, and returns how many sectors are bad.
-fn restore(world: &World, header: &Header, options: &RestoreOptions) -> Result<u64, Error> {
+/// Compares a superblock with a volume, and returns it with how many sectors are bad.
+fn check(
+    world: &World,
+    header: &Header,
+    options: &RestoreOptions,
+) -> Result<(CheckedHeader, u64), Error> {
     let mut bad = 0;
-    restore_header(
+    let checked = check_header(
         &world.devices(),
         header,
         options,
@@ -79,6 +83,13 @@ fn restore(world: &World, header: &Header, options: &RestoreOptions) -> Result<u
         &mut |range| bad += range.sectors.end - range.sectors.start,
         &mut go_on,
     )?;
+    Ok((checked, bad))
+}
+
+/// Restores the superblock, and returns how many sectors are bad.
+fn restore(world: &World, header: &Header, options: &RestoreOptions) -> Result<u64, Error> {
+    let (checked, bad) = check(world, header, options)?;
+    checked.restore(&world.devices(), &options.integrity)?;
     Ok(bad)
 }
 
@@ -226,8 +237,7 @@ fn the_size_is_what_the_tags_say() {
     assert_eq!(restore(&world, &header, &with_size(MB + 4096)).unwrap(), 0);
     let restored = Superblock::read(&*world.metadata).unwrap();
     assert_eq!(restored.provided_data_sectors * SECTOR, MB + 4096);
-    // The last block is damaged, or not the disk's.
-    is_size(restore(&world, &header.clone(), &options(&world)));
+    // The copy's last block is not the disk's.
     let larger = Header::read(
         &{
             let mut bytes = header.to_bytes();
@@ -238,6 +248,48 @@ fn the_size_is_what_the_tags_say() {
     .unwrap();
     is_size(restore(&world, &larger, &options(&world)));
     assert_eq!(restore(&world, &larger, &with_size(MB + 8192)).unwrap(), 8);
+}
+
+/// Whether the size is asked for; with the right one, the superblock is restored, and so many sectors are bad.
+fn size_must_be_named(world: &World, bad: u64) {
+    let header = header_of(world);
+    let refused = restore(world, &header, &options(world));
+    assert!(
+        matches!(refused, Err(Error::Usage(Usage::SizeUnknown))),
+        "{refused:?}"
+    );
+    let named = RestoreOptions {
+        disk_size: world.options.disk_size,
+        ..options(world)
+    };
+    assert_eq!(restore(world, &header, &named).unwrap(), bad);
+}
+
+/// Damage at the end may be that the disk ends elsewhere.
+#[test]
+fn a_bad_last_block_leaves_the_size_uncertain() {
+    let kind = FormatOptions {
+        disk_size: Some(DiskSize::new(MB).unwrap()),
+        ..kinds().remove(0)
+    };
+    let (world, bytes) = filled(kind);
+    let last = &bytes[bytes.len() - 4096..];
+    let stored = world.metadata.inner().to_vec();
+    let place = stored.windows(4096).position(|found| found == last);
+    let place = place.unwrap() as u64;
+    world.metadata.write_all_at(&[!last[0]], place).unwrap();
+    size_must_be_named(&world, 8);
+}
+
+/// Where tags have no room for all data, nothing tells where the disk might end.
+#[test]
+fn a_larger_data_device_leaves_the_size_uncertain() {
+    let kind = FormatOptions {
+        disk_size: Some(DiskSize::new(MB).unwrap()),
+        ..kinds().remove(0)
+    };
+    let (tags, data) = (memory(512 * KB), memory(1024 * MB));
+    size_must_be_named(&World::on(tags, Some(data), kind).unwrap(), 0);
 }
 
 /// What was written and is in the journal only is kept.
@@ -285,25 +337,13 @@ fn superblocks_are_rebuilt_from_options() {
         // All but the salt is lost, or that, too.
         overwrite_superblock(&world, &[0xff; 48]);
         let header = rebuilt().unwrap();
-        let check = |header: &Header| {
-            let threads = NonZeroUsize::new(1).unwrap();
-            let found = &mut |_| panic!("a bad range");
-            let devices = world.devices();
-            check_header(
-                &devices,
-                header,
-                &options(&world),
-                threads,
-                found,
-                &mut go_on,
-            )
-        };
-        check(&header).unwrap();
+        assert_eq!(check(&world, &header, &options(&world)).unwrap().1, 0);
         overwrite_superblock(&world, &[0; HEADER]);
         if kind.hmac_fix {
             assert!(matches!(rebuilt(), Err(Error::Usage(Usage::SaltLost))));
         } else {
-            check(&rebuilt().unwrap()).unwrap();
+            let header = rebuilt().unwrap();
+            assert_eq!(check(&world, &header, &options(&world)).unwrap().1, 0);
         }
         restore(&world, &header, &options(&world)).unwrap();
         assert!(world.metadata.inner().to_vec() == stored);

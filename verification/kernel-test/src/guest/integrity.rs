@@ -21,7 +21,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use verimount_integrity::{
     BlockSize, Devices, FormatOptions, Header, Integrity, Key, OpenOptions, RestoreOptions,
-    TagSize, Volume, format, restore_header,
+    TagSize, Volume, check_header, format,
 };
 use verimount_source::{FileSource, FileStorage, WriteAt};
 use verimount_support::command;
@@ -136,14 +136,16 @@ impl Bench {
             ..RestoreOptions::default()
         };
         let mut bad = 0;
-        restore_header(
-            &self.devices()?,
+        let devices = self.devices()?;
+        let checked = check_header(
+            &devices,
             header,
             &options,
             NonZeroUsize::MIN,
             &mut |_| bad += 1,
             &mut |_| ControlFlow::Continue(()),
         )?;
+        checked.restore(&devices, &options.integrity)?;
         ensure!(bad == 0, "{bad} bad ranges");
         ensure!(dump()? == before, "the restored superblock differs");
         Ok(())
