@@ -67,6 +67,7 @@ impl Facts for Open {
             uid: 1000,
             gid: 100,
             pid: 1,
+            request: 0,
         }
     }
 

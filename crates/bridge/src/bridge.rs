@@ -1,17 +1,25 @@
 mod decide;
 mod names;
+mod records;
 
-use std::{ffi::OsStr, io::IoSlice, os::fd::AsFd, path::Path, sync::Arc};
+use std::{
+    ffi::OsStr,
+    io::IoSlice,
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustix::{
     fs::OFlags,
     io::{Errno, ReadWriteFlags, pread, pwritev2},
 };
+use verimount_audit::AuditLog;
 use verimount_sync::RwLock;
 
 use crate::{
     Attr, BridgeStatus, Caller, Entry, Mirror, NewFile, NodeId, OpenFile, Passthrough,
-    PassthroughStatus, Register, SetAttr,
+    PassthroughStatus, Register, RuleStatus, SetAttr,
     backing::{BackingTable, ServedOpen, Serving, Wanted},
     file::wants_writing,
     open_facts::OpenFacts,
@@ -27,6 +35,16 @@ pub struct Bridge<R: Register> {
     policy: RwLock<Arc<Policy>>,
     backing: Arc<BackingTable<R>>,
     counters: Arc<BridgeStatus>,
+    audit: Option<Audit>,
+}
+
+/// Where decisions are recorded.
+#[derive(Clone)]
+pub struct Audit {
+    /// The log.
+    pub log: Arc<AuditLog>,
+    /// The mount point, as records name it.
+    pub mount: PathBuf,
 }
 
 /// An open regular file, closed on drop. Drop it only after the kernel has released it.
@@ -50,7 +68,19 @@ impl<R: Register> Bridge<R> {
             policy: RwLock::new(Arc::new(policy)),
             backing: Arc::new(backing),
             counters,
+            audit: None,
         }
+    }
+
+    /// Records each decision of a rule that audits it, and each denial.
+    #[must_use]
+    pub fn with_audit(self, audit: Option<Audit>) -> Self {
+        Self { audit, ..self }
+    }
+
+    /// Where decisions are recorded.
+    pub fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
     }
 
     /// Finds out in advance whether the kernel passes files through for this process. Otherwise,
@@ -78,10 +108,11 @@ impl<R: Register> Bridge<R> {
 
     /// Replaces the policy. Operations that are under way finish with the old one, and open files keep
     /// their serving mode.
-    pub fn set_policy(&self, policy: Policy) {
+    pub fn set_policy(&self, mut policy: Policy) {
         self.mirror.keep_all_names(policy.can_deny());
-        let policy = Arc::new(policy);
-        *self.policy.write() = policy;
+        let mut present = self.policy.write();
+        policy.go_on_counting(&present);
+        *present = Arc::new(policy);
     }
 
     /// Opens a regular file.
@@ -189,6 +220,13 @@ impl<R: Register> Bridge<R> {
             },
             remembered_files: self.mirror.remembered(),
             held_files: self.mirror.held(),
+            rules: self
+                .policy()
+                .counts()
+                .into_iter()
+                .map(RuleStatus::from)
+                .collect(),
+            audit: self.audit.as_ref().map(|audit| audit.log.status()),
             ..counted
         }
     }

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
+use verimount_audit::{AuditStatus, RuleCounts};
 
 /// A number that any thread can change. A copy has the value of its moment.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -52,6 +53,27 @@ pub struct BridgeStatus {
     pub held_files: usize,
     /// The policy, if it was read from a file.
     pub policy: Option<PolicyStatus>,
+    /// What rules have audited and denied, in their order.
+    pub rules: Vec<RuleStatus>,
+    /// The audit log, if there is one.
+    pub audit: Option<AuditStatus>,
+}
+
+/// What a rule has audited or denied.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RuleStatus {
+    /// The rule, as messages name it.
+    pub rule: String,
+    /// How often.
+    #[serde(flatten)]
+    pub counts: RuleCounts,
+}
+
+impl From<(String, RuleCounts)> for RuleStatus {
+    fn from((rule, counts): (String, RuleCounts)) -> Self {
+        Self { rule, counts }
+    }
 }
 
 /// A policy that was read from a file.

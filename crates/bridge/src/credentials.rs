@@ -279,6 +279,7 @@ mod tests {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
             pid: gettid().as_raw_nonzero().get().cast_unsigned(),
+            request: 0,
         }
     }
 
@@ -315,7 +316,16 @@ mod tests {
     fn credentials_of_somebody_else_are_not_taken() {
         let caller = this_thread();
         let callers = Callers::default();
-        let other = |uid, gid, pid| callers.credentials(Caller { uid, gid, pid }).is_none();
+        let other = |uid, gid, pid| {
+            callers
+                .credentials(Caller {
+                    uid,
+                    gid,
+                    pid,
+                    request: 0,
+                })
+                .is_none()
+        };
         assert!(other(caller.uid + 1, caller.gid, caller.pid));
         assert!(other(caller.uid, caller.gid + 1, caller.pid));
         assert!(other(caller.uid, caller.gid, 0));

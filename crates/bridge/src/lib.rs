@@ -37,9 +37,10 @@ mod source;
 mod table;
 
 pub use backing::{Passthrough, Register, Serving};
-pub use bridge::{Bridge, BridgedFile, explain};
+pub use bridge::{Audit, Bridge, BridgedFile, explain};
 pub use counters::{
     BridgeStatus, Counter, Opens, PassthroughStatus, PolicyStatus, Relayed, ReloadFailure,
+    RuleStatus,
 };
 pub use descriptors::max_open_files;
 pub use directory::OpenDirectory;

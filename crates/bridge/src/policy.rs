@@ -15,10 +15,11 @@
     )
 )]
 
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, sync::Arc};
 
 use rustix::io::Errno;
 use serde::Deserialize;
+use verimount_audit::{RuleCounts, Tally};
 use verimount_names::named;
 
 use condition::Condition;
@@ -57,6 +58,12 @@ named! {
     }
 }
 
+/// How many rules a status shows one by one.
+const MAX_SHOWN: usize = 100;
+
+/// How much of a rule's name it shows, in characters.
+const MAX_SHOWN_NAME: usize = 60;
+
 /// What a rule does with an open that it matches.
 #[derive(Debug)]
 enum Action {
@@ -74,6 +81,7 @@ struct Rule {
     action: Action,
     /// All must hold. In order of their cost.
     conditions: Vec<Condition>,
+    tally: Arc<Tally>,
 }
 
 /// The name of a rule in messages.
@@ -84,6 +92,34 @@ pub struct RuleName {
     /// The line on which it begins, counted from 1.
     line: usize,
     name: Option<Box<str>>,
+}
+
+impl RuleName {
+    /// The number of the rule, counted from 1.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// The line on which it begins, counted from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// Its name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+impl RuleName {
+    /// As it is displayed, but not longer than fits into a status.
+    fn short(&self) -> String {
+        let text = self.to_string();
+        match text.char_indices().nth(MAX_SHOWN_NAME) {
+            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+            None => text,
+        }
+    }
 }
 
 impl fmt::Display for RuleName {
@@ -105,6 +141,8 @@ pub struct Policy {
     rules: Vec<Rule>,
     default: Decision,
     log_denials: bool,
+    /// Of denials by the default.
+    default_tally: Arc<Tally>,
 }
 
 impl Default for Policy {
@@ -114,6 +152,7 @@ impl Default for Policy {
             rules: Vec::new(),
             default: Decision::Passthrough,
             log_denials: false,
+            default_tally: Arc::default(),
         }
     }
 }
@@ -136,11 +175,11 @@ impl Policy {
     ///
     /// # Errors
     /// Those of reading a fact that a rule tests. The open is then not decided.
-    pub fn decide(
-        &self,
+    pub fn decide<'p>(
+        &'p self,
         facts: &dyn Facts,
-        audit: &mut dyn FnMut(&RuleName),
-    ) -> Result<(Decision, DecidedBy<'_>), Errno> {
+        audit: &mut dyn FnMut(&'p RuleName),
+    ) -> Result<(Decision, DecidedBy<'p>), Errno> {
         for rule in &self.rules {
             let outcome = rule.tried(facts)?;
             if let Outcome::Audits = outcome {
@@ -151,5 +190,38 @@ impl Policy {
             }
         }
         Ok((self.default, None))
+    }
+
+    /// Counts what this rule, or the default, has audited or denied.
+    pub(crate) fn tally(&self, by: DecidedBy<'_>) -> &Arc<Tally> {
+        let number = by.and_then(|name| name.number.checked_sub(1));
+        let rule = number.and_then(|index| self.rules.get(index));
+        rule.map_or(&self.default_tally, |rule| &rule.tally)
+    }
+
+    /// Goes on counting where another policy has ended, for each rule that is there, too.
+    pub(crate) fn go_on_counting(&mut self, before: &Self) {
+        self.default_tally = Arc::clone(&before.default_tally);
+        for rule in &mut self.rules {
+            let same = before.rules.iter().find(|old| old.name == rule.name);
+            if let Some(same) = same {
+                rule.tally = Arc::clone(&same.tally);
+            }
+        }
+    }
+
+    /// What each rule, and at last the default, has audited or denied, if anything. It fits into a status.
+    pub(crate) fn counts(&self) -> Vec<(String, RuleCounts)> {
+        let counted =
+            |tally: &Tally| Some(tally.counts()).filter(|it| *it != RuleCounts::default());
+        let rules = self.rules.iter();
+        let mut rules = rules.filter_map(|rule| Some((&rule.name, counted(&rule.tally)?)));
+        let named = rules.by_ref().take(MAX_SHOWN);
+        let mut all: Vec<_> = named.map(|(name, counts)| (name.short(), counts)).collect();
+        let further = rules.map(|(_, counts)| counts).reduce(RuleCounts::plus);
+        all.extend(further.map(|counts| ("further rules".to_owned(), counts)));
+        let default = counted(&self.default_tally);
+        all.extend(default.map(|counts| ("the default".to_owned(), counts)));
+        all
     }
 }

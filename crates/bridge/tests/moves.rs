@@ -23,6 +23,7 @@ fn caller(uid: u32) -> Caller {
         uid,
         gid: 100,
         pid: 1,
+        request: 0,
     }
 }
 

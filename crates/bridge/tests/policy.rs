@@ -35,6 +35,7 @@ impl Open {
                 uid: 1000,
                 gid: 100,
                 pid: 1,
+                request: 0,
             },
             path: path.into(),
             content: b"\x7fELF and more".to_vec(),

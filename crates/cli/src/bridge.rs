@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit};
 use verimount_host::{
+    audit::AuditTarget,
     bridge::{
-        BridgeFs, BridgeOptions, CachePolicy, Caller, Mirror, MirrorOptions, Passthrough,
+        Audit, BridgeFs, BridgeOptions, CachePolicy, Caller, Mirror, MirrorOptions, Passthrough,
         PolicyFile, explain,
         policy::{Access, Policy},
     },
@@ -21,6 +22,7 @@ use verimount_host::{
 
 use crate::{
     Outcome,
+    audit_args::{AuditArgs, is_below},
     background::Ready,
     message::{reasons, say},
     mount_args::MountArgs,
@@ -30,7 +32,7 @@ use crate::{
 /// Mirror a directory through a policy that decides each open
 ///
 /// The kernel itself reads and writes the files that the policy passes through; this requires root.
-/// For other users, all reads and writes are relayed. SIGHUP reloads the policy.
+/// For other users, all reads and writes are relayed. SIGHUP reloads the policy, and opens the audit log again.
 ///
 /// WARNING: file locks in the mount are not visible in the source. Programs that coordinate by
 /// locks, such as SQLite, must all use the mount: one that uses the source at the same time can
@@ -67,6 +69,8 @@ pub(crate) struct Bridge {
     #[arg(long, conflicts_with = "allow_other")]
     no_xattr: bool,
     #[command(flatten)]
+    audit: AuditArgs,
+    #[command(flatten)]
     mount: MountArgs,
 }
 
@@ -85,20 +89,33 @@ impl Bridge {
     }
 
     /// Opens the source, and keeps all below it.
-    fn prepare(&self, directory: &Path, sandbox: &mut Sandbox) -> Result<(Mirror, Policy)> {
+    fn prepare(&self, directory: &Path, sandbox: &mut Sandbox) -> Result<Prepared> {
         raise_open_files();
         let mirror = self.mirror()?;
         let policy = self.policy()?;
+        let audit = self.audit.open(&[directory, &self.source])?;
+        if let Some(target) = &audit {
+            sandbox.task(target.reopening());
+        }
         sandbox.mirror(&self.source);
         if let Some(path) = &self.policy {
             // Editors put a new file in its place.
             sandbox.open_again(path)?;
         }
         sandbox.mount(directory, self.mount_options(&mirror));
-        Ok((mirror, policy))
+        Ok(Prepared {
+            mirror,
+            policy,
+            audit,
+        })
     }
 
-    fn mount(&self, (mirror, policy): (Mirror, Policy), directory: &Path) -> Result<Ready> {
+    fn mount(&self, prepared: Prepared, directory: &Path) -> Result<Ready> {
+        let Prepared {
+            mirror,
+            policy,
+            audit,
+        } = prepared;
         if mirror.meets_mounts() && is_below(directory, &self.source) {
             bail!(
                 "{} is inside {}: only root can mount a mirror inside its source",
@@ -109,6 +126,14 @@ impl Bridge {
         // Absolute, as the daemon leaves the working directory.
         let policy_path = self.policy.as_deref().map(absolute).transpose()?;
         let options = self.mount_options(&mirror);
+        let audit = match audit {
+            Some(target) => Some(Audit {
+                log: self.audit.start(target)?.into(),
+                mount: absolute(directory)?,
+            }),
+            None => None,
+        };
+        let log = audit.as_ref().map(|audit| audit.log.clone());
         let fs = Arc::new(BridgeFs::new(
             mirror,
             policy,
@@ -118,6 +143,7 @@ impl Bridge {
                 passthrough: self.passthrough,
                 is_shared: self.mount.allow_other,
                 no_xattr: self.no_xattr,
+                audit,
             },
             served(&self.source, None),
         ));
@@ -134,7 +160,14 @@ impl Bridge {
             },
             self.cache,
         );
-        let reload = policy_path.map(|path| reload(fs, path));
+        let mut reload = policy_path.map(|path| reload(fs, path));
+        if let Some(log) = log {
+            let mut policy = reload.take();
+            reload = Some(Box::new(move || {
+                log.reopen();
+                policy.iter_mut().for_each(|reload| reload());
+            }));
+        }
         Ok(Ready::mounted(mounted, text, reload))
     }
 
@@ -169,6 +202,7 @@ impl Bridge {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
             pid: getpid().as_raw_nonzero().get().cast_unsigned(),
+            request: 0,
         };
         let access = if self.write {
             Access::Write
@@ -219,6 +253,13 @@ impl Bridge {
     }
 }
 
+/// What was opened while that was allowed.
+struct Prepared {
+    mirror: Mirror,
+    policy: Policy,
+    audit: Option<AuditTarget>,
+}
+
 /// Returns an action that reloads the policy. If the new policy has an error, the old one stays.
 fn reload(fs: Arc<BridgeFs>, path: PathBuf) -> Reload {
     Box::new(move || match read_policy(&path) {
@@ -259,14 +300,5 @@ fn raise_open_files() {
             "note: only {most} descriptors are allowed (ulimit -Hn): further opens in the mount will fail with \
              \"Too many open files\""
         ));
-    }
-}
-
-/// Whether `directory` is below `above`, at any depth.
-fn is_below(directory: &Path, above: &Path) -> bool {
-    match (directory.canonicalize(), above.canonicalize()) {
-        (Ok(directory), Ok(above)) => directory != above && directory.starts_with(above),
-        // A directory is missing: opening it later reports the error.
-        _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! The `verimount` command.
 
 mod advice;
+mod audit_args;
 mod background;
 mod bridge;
 mod build;

@@ -6,8 +6,8 @@ use rustix::{
 };
 
 use crate::{
-    Attr, Caller, CopyRange, Entry, Handle, Names, NewFile, NodeId, Opened, Read, Seek, SetAttr,
-    StatFs, Write,
+    Attr, Caller, CopyRange, Entry, Handle, Held, Names, NewFile, NodeId, Opened, Read, Seek,
+    SetAttr, StatFs, Write,
 };
 
 /// A name in a directory.
@@ -26,6 +26,14 @@ pub trait FileSystem: Send + Sync + 'static {
     /// The mount has ended while requests are under way, whose answers reach nobody: what they wait for can be
     /// given up. It may be called several times.
     fn unmounted(&self) {}
+
+    /// A request was answered with [`HELD`](crate::HELD): this says when it is to go on.
+    fn held(&self, held: Held) {
+        held.fail(Errno::IO);
+    }
+
+    /// The request with this number, which was held, was answered, or its caller was killed.
+    fn let_go(&self, request: u64) {}
 
     /// Finds the file with a name. Success increments the kernel's lookup count of the node.
     fn lookup(&self, caller: Caller, entry: EntryName<'_>) -> Result<Entry, Errno> {

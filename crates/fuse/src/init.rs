@@ -48,6 +48,8 @@ pub struct SessionOptions {
     pub max_stack_depth: u32,
     /// Which threads answer, and how.
     pub answering: Answering,
+    /// Whether the file system [holds requests](crate::HELD); only with [`Answering::Fairly`].
+    pub holds: bool,
 }
 
 /// Which threads answer the kernel, and through which transport.

@@ -15,11 +15,17 @@ use std::{
 
 use verimount_sync::Mutex;
 
-use crate::turns::{MAX_RUNNING, Turn, Turns, Waiting};
+use crate::{
+    held_requests::HeldRequests,
+    turns::{MAX_RUNNING, Turn, Turns, Waiting},
+};
 
 /// The most threads of a mount: enough for all requests of ordinary users that are limited, and 64 more for
 /// root and for the others. A waiting thread takes some 20 KiB of memory and up to four descriptors.
 const MAX_THREADS: usize = MAX_RUNNING + 64;
+
+/// How many more there may be for requests that were held.
+const RESERVE: usize = 16;
 
 /// How long requests may wait to be read before threads are added: longer than a
 /// request that waits for nothing, and too short for a person to notice.
@@ -40,6 +46,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// many added threads leave as were idle all the time, besides the permanent ones.
 pub(crate) struct Pool {
     pub(crate) turns: Turns,
+    pub(crate) held: HeldRequests,
     /// The number of permanent threads.
     staying: usize,
     /// The number of added threads that still run.
@@ -68,6 +75,7 @@ impl Pool {
     pub(crate) fn new(staying: usize) -> Arc<Self> {
         Arc::new(Self {
             turns: Turns::new(),
+            held: HeldRequests::default(),
             staying,
             added: AtomicUsize::new(0),
             idle: AtomicUsize::new(staying),
@@ -110,6 +118,37 @@ impl Pool {
         self.watch();
     }
 
+    /// A request that was held goes on, on any thread.
+    pub(crate) fn begin_again(&self, waiting: Waiting) {
+        self.held.ready(waiting);
+    }
+
+    /// Waits for the turn of a request that was held and goes on; `None` at the end of the mount.
+    pub(crate) fn await_ready(&self) -> Option<(Turn, Waiting)> {
+        loop {
+            let begun = self.turns.begin_again(self.held.await_ready()?);
+            if begun.is_some() {
+                return begun;
+            }
+        }
+    }
+
+    /// The turn of the next request that was held and goes on.
+    pub(crate) fn begin_ready(&self) -> Option<(Turn, Waiting)> {
+        while let Some(waiting) = self.held.next_ready() {
+            let begun = self.turns.begin_again(waiting);
+            if begun.is_some() {
+                return begun;
+            }
+        }
+        None
+    }
+
+    /// Whether an idle thread could answer one more that waits.
+    fn can_begin(&self) -> bool {
+        self.held.is_any_ready() || self.turns.can_begin_queued()
+    }
+
     /// A queued request for an idle thread, if another one goes on reading. The thread is then busy.
     pub(crate) fn begin_queued(&self) -> Option<(Turn, Waiting)> {
         if !self.has_queued.load(SeqCst) {
@@ -119,11 +158,11 @@ impl Pool {
         let begun = if self.is_all_busy() {
             None
         } else {
-            self.turns.begin_queued()
+            self.begin_ready().or_else(|| self.turns.begin_queued())
         };
         // Before looking whether there are more, so that what is queued meanwhile is not overlooked.
         self.has_queued.store(false, SeqCst);
-        if self.turns.can_begin_queued() {
+        if self.can_begin() {
             self.has_queued.store(true, SeqCst);
             if self.idle.load(SeqCst) <= 1 {
                 self.needs_more();
@@ -180,6 +219,7 @@ impl Pool {
     /// The mount has ended.
     pub(crate) fn end(&self) {
         self.has_ended.store(true, SeqCst);
+        self.held.end();
         self.wake_keeper();
     }
 
@@ -241,10 +281,12 @@ impl Pool {
     /// Adds threads, up to the maximum.
     fn add(&self, start: impl Fn() -> io::Result<()>) {
         let there = self.threads();
-        for _ in there..MAX_THREADS.min(GROWTH * there) {
+        // Idle threads do not notice requests that were held.
+        let reserve = if self.held.is_any_ready() { RESERVE } else { 0 };
+        for _ in there..(MAX_THREADS + reserve).min(GROWTH * there) {
             // Counted before it starts, as it soon calls `busy`.
             self.added.fetch_add(1, SeqCst);
-            debug_assert!(self.threads() <= MAX_THREADS);
+            debug_assert!(self.threads() <= MAX_THREADS + RESERVE);
             self.idle.fetch_add(1, SeqCst);
             if let Err(error) = start() {
                 self.added.fetch_sub(1, SeqCst);

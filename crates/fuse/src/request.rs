@@ -88,6 +88,7 @@ impl<'b> Request<'b> {
             uid: self.header.uid,
             gid: self.header.gid,
             pid: self.header.pid,
+            request: self.header.unique,
         }
     }
 

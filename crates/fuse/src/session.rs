@@ -64,17 +64,19 @@ pub fn serve<F: FileSystem>(
     let (granted, queues) = agree(&device, requested)?;
     let (devices, transport) = devices(&device, threads, !queues.is_empty());
     let callers = Callers::open();
-    agreed(granted, Connection::new(device.clone()))?;
     let room = buffer_size(requested);
     let pool = match requested.answering {
         Answering::Fairly => Some(Pool::new(devices.len())),
         Answering::ByThreads | Answering::ByProcessor(_) => None,
     };
-    let watch = callers.map(|callers| Watch::new(callers, device.clone(), pool.clone()));
+    let watch = (callers.is_some() || requested.holds)
+        .then(|| Watch::new(callers, device.clone(), pool.clone()));
+    agreed(granted, Connection::new(device.clone(), watch.clone()))?;
     let workers = Arc::new(Workers {
         fs,
         awake: awake.map(Arc::new),
         watch: watch.clone(),
+        holds: requested.holds,
     });
     let (mut threads, all_registered) = serve_queues(queues, &workers)?;
     let (devices, transport) = if all_registered {
@@ -128,6 +130,13 @@ fn serve_fairly<F: FileSystem>(
         })
     });
     let mut threads: Vec<_> = threads.collect::<Result<_, _>>()?;
+    if workers.holds {
+        let (workers, pool) = (workers.clone(), pool.clone());
+        threads.push(spawn(move || {
+            workers.worker().serve_ready(&pool);
+            Ok(())
+        })?);
+    }
     let workers = workers.clone();
     threads.push(spawn(move || {
         pool.keep(|| log_end(workers.worker().serve_fairly(&device, room, &pool, true)));
@@ -175,7 +184,8 @@ fn start_watch<F: FileSystem>(
 ) -> io::Result<Handle> {
     spawn(move || {
         let succeed = |unique, way| log_end(workers.worker().succeed(unique, way, room));
-        watch.keep(succeed, || workers.fs.unmounted());
+        let fs = &workers.fs;
+        watch.keep(succeed, || fs.unmounted(), |request| fs.let_go(request));
         Ok(())
     })
 }

@@ -68,7 +68,22 @@ pub(crate) struct Waiting {
     pub(crate) request: Box<[u8]>,
     /// The request's number, and its caller's thread id.
     pub(crate) unique: u64,
-    pid: u32,
+    pub(crate) pid: u32,
+    /// Whether the file system has held it.
+    pub(crate) was_held: bool,
+}
+
+impl Waiting {
+    /// The request that came as `received` through `device`.
+    pub(crate) fn new(request: &Request<'_>, received: &[u8], device: &Arc<Device>) -> Self {
+        Self {
+            device: device.clone(),
+            request: received.into(),
+            unique: request.header.unique,
+            pid: request.header.pid,
+            was_held: false,
+        }
+    }
 }
 
 /// The right to run a request now. It must be [ended](Turns::end).
@@ -110,12 +125,26 @@ impl Turns {
         if !can_wait || !queues.bytes.take(uid, received.len()) {
             return Some(Turn(None));
         }
-        let waiting = Waiting {
-            device: device.clone(),
-            request: received.into(),
-            unique: request.header.unique,
-            pid: request.header.pid,
+        let waiting = Waiting::new(request, received, device);
+        queues.waiting.entry(uid).or_default().push_back(waiting);
+        queues.check(uid);
+        None
+    }
+
+    /// The turn of a request that was held. `None` if it was queued.
+    pub(crate) fn begin_again(&self, waiting: Waiting) -> Option<(Turn, Waiting)> {
+        let request = Request::parse(&waiting.request);
+        let uid = request.as_ref().map_or(0, |request| request.header.uid);
+        let Some(lane) = request.as_ref().and_then(Lane::of) else {
+            return Some((Turn(None), waiting));
         };
+        let queues = &mut self.0.lock()[lane as usize];
+        if queues.running.take(uid, 1) {
+            return Some((Turn(Some(Counted { uid, lane })), waiting));
+        }
+        if queues.running.held(uid) == 0 || !queues.bytes.take(uid, waiting.request.len()) {
+            return Some((Turn(None), waiting));
+        }
         queues.waiting.entry(uid).or_default().push_back(waiting);
         queues.check(uid);
         None

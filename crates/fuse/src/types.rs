@@ -68,6 +68,8 @@ pub struct Caller {
     pub gid: u32,
     /// Thread id; 0 if the kernel does not tell it.
     pub pid: u32,
+    /// The number of the request, which no other one of the mount has.
+    pub request: u64,
 }
 
 /// A time: seconds since 1970, and nanoseconds of the second.

@@ -56,7 +56,8 @@ pub(crate) enum ReplyChannel {
 
 /// Looks for killed callers, and for the end of the mount.
 pub(crate) struct Watch {
-    callers: Callers,
+    /// `None` if killed callers cannot be found out.
+    callers: Option<Callers>,
     /// Shows the end of the mount, which threads that wait for storage do not see.
     device: Arc<Device>,
     /// Where requests are queued, if they are.
@@ -81,6 +82,8 @@ struct Held {
     channel: Option<ReplyChannel>,
     /// Whether the watch has seen it.
     is_seen: bool,
+    /// Whether its caller may get an error while it is still running.
+    can_be_abandoned: bool,
 }
 
 /// The state of a seat as the watch sees it.
@@ -100,7 +103,11 @@ pub(crate) struct Watched {
 
 impl Watch {
     /// A watch that also checks the requests queued in `pool`.
-    pub(crate) fn new(callers: Callers, device: Arc<Device>, pool: Option<Arc<Pool>>) -> Arc<Self> {
+    pub(crate) fn new(
+        callers: Option<Callers>,
+        device: Arc<Device>,
+        pool: Option<Arc<Pool>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             callers,
             device,
@@ -132,11 +139,12 @@ impl Watch {
     /// Looks for killed callers until no thread has a seat any more. Passes the number of each of their requests
     /// and the means to answer to `succeed`, on a new thread, which then replaces the one that waits. Threads of
     /// a pool are not replaced: the pool adds threads itself. Calls `unmounted` while there are requests
-    /// although the mount has ended.
+    /// although the mount has ended, and `let_go` with the number of a request that was held.
     pub(crate) fn keep(
         self: &Arc<Self>,
         succeed: impl Fn(u64, ReplyChannel) + Sync,
         unmounted: impl Fn(),
+        let_go: impl Fn(u64),
     ) {
         let succeed = &succeed;
         thread::scope(|scope| {
@@ -154,7 +162,7 @@ impl Watch {
                     };
                     let builder = thread::Builder::new().name("fuse".to_owned());
                     builder.spawn_scoped(scope, work).map(drop)
-                });
+                }) | self.look_at_held(&let_go);
                 if is_any {
                     self.is_asked.store(true, Relaxed);
                     if self.device.is_over() {
@@ -183,10 +191,10 @@ impl Watch {
         let mut is_any = self.look_at_turns() || self.stranded.load(SeqCst) > 0;
         let seats = self.seats.lock().clone();
         for seat in seats {
-            match seat.look(&self.callers) {
+            match seat.look(|pid| self.is_killed(pid)) {
                 Seen::Nothing => continue,
                 Seen::UnderWay => {}
-                Seen::Killed(unique) if self.pool.is_some() => seat.let_go(unique),
+                Seen::Killed(unique) if self.pool.is_some() => seat.let_go(unique, Errno::INTR),
                 Seen::Killed(_) if self.stranded.load(SeqCst) >= MAX_STRANDED => {}
                 Seen::Killed(unique) => {
                     if let Err(error) = start(seat, unique) {
@@ -199,11 +207,37 @@ impl Watch {
         is_any
     }
 
+    fn is_killed(&self, pid: u32) -> bool {
+        let callers = self.callers.as_ref();
+        callers.is_some_and(|callers| callers.is_killed(pid))
+    }
+
+    /// Releases the killed callers of requests that the file system holds; returns whether there are any that are held.
+    fn look_at_held(&self, let_go: impl Fn(u64)) -> bool {
+        let Some(pool) = &self.pool else {
+            return false;
+        };
+        for waiting in pool.held.take_killed(|pid| self.is_killed(pid)) {
+            waiting.device.reply(waiting.unique, Err(Errno::INTR));
+            let_go(waiting.unique);
+        }
+        if pool.held.is_stuck() {
+            pool.needs_more();
+        }
+        pool.held.is_any()
+    }
+
+    /// Fails a request on which a thread works.
+    pub(crate) fn fail(&self, request: u64, error: Errno) {
+        let seats = self.seats.lock().clone();
+        seats.iter().for_each(|seat| seat.let_go(request, error));
+    }
+
     fn look_at_turns(&self) -> bool {
         let Some(pool) = &self.pool else {
             return false;
         };
-        let killed = pool.turns.take_killed(|pid| self.callers.is_killed(pid));
+        let killed = pool.turns.take_killed(|pid| self.is_killed(pid));
         for waiting in killed {
             waiting.device.reply(waiting.unique, Err(Errno::INTR));
         }
@@ -244,37 +278,38 @@ impl Watch {
 }
 
 impl Seat {
-    fn look(&self, callers: &Callers) -> Seen {
+    fn look(&self, is_killed: impl Fn(u32) -> bool) -> Seen {
         let mut seat = self.0.lock();
         let Some(held) = &mut *seat else {
             return Seen::Nothing;
         };
         let is_new = !held.is_seen;
         held.is_seen = true;
-        if is_new || held.channel.is_none() || !callers.is_killed(held.pid) {
+        if is_new || held.channel.is_none() || !held.can_be_abandoned || !is_killed(held.pid) {
             return Seen::UnderWay;
         }
         Seen::Killed(held.unique)
     }
 
-    /// Releases the caller of a request that came through a device.
-    fn let_go(&self, unique: u64) {
+    /// Releases the caller of a request that came through a device, with this error.
+    fn let_go(&self, unique: u64, error: Errno) {
         let mut seat = self.0.lock();
         let held = seat.as_mut().filter(|held| held.unique == unique);
         if let Some(ReplyChannel::Device(device)) = held.and_then(|held| held.channel.take()) {
-            device.reply(unique, Err(Errno::INTR));
+            device.reply(unique, Err(error));
         }
     }
 }
 
 impl Watched {
     /// Puts the means to answer a request into the seat. They must be taken back to answer it.
-    pub(crate) fn hold(&self, header: &InHeader, channel: ReplyChannel) {
+    pub(crate) fn hold(&self, header: &InHeader, channel: ReplyChannel, can_be_abandoned: bool) {
         let held = Held {
             unique: header.unique,
             pid: header.pid,
             channel: Some(channel),
             is_seen: false,
+            can_be_abandoned,
         };
         let before = self.seat.0.lock().replace(held);
         debug_assert!(

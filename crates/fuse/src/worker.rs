@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use zerocopy::transmute;
 
 use crate::{
-    Awake, FileSystem,
+    Awake, FileSystem, HELD, Held,
     abandoned::take_back,
     abi::OutHeader,
     device::Device,
@@ -26,6 +26,8 @@ pub(crate) struct Workers<F: FileSystem> {
     pub(crate) awake: Option<Arc<Awake>>,
     /// `None` if killed callers cannot be found out.
     pub(crate) watch: Option<Arc<Watch>>,
+    /// Whether the file system holds requests.
+    pub(crate) holds: bool,
 }
 
 /// The state with which one thread answers requests.
@@ -33,14 +35,17 @@ pub(crate) struct Worker<F: FileSystem> {
     fs: Arc<F>,
     answers: Answers<F>,
     watched: Option<Watched>,
+    holds: bool,
 }
 
 /// The outcome of a request.
 enum Answered {
     /// This thread has answered it, if it needed an answer.
     Here,
-    /// The caller was killed, and another thread has answered.
+    /// The caller was killed, or has waited for too long, and another thread has answered.
     Abandoned,
+    /// The file system holds it.
+    Held,
 }
 
 /// Calls the file system.
@@ -63,6 +68,7 @@ impl<F: FileSystem> Workers<F> {
                 panicked: false,
             },
             watched: self.watch.as_ref().map(Watch::seat),
+            holds: self.holds,
         }
     }
 }
@@ -79,10 +85,16 @@ impl<F: FileSystem> Worker<F> {
             let Some(request) = parse(&buffer[..len]) else {
                 continue;
             };
-            if let Answered::Abandoned = self.answer_through(device, request) {
-                // Another thread has replaced this one.
-                self.watched.iter().for_each(Watched::is_back);
-                return Ok(());
+            let unique = request.header.unique;
+            match self.answer_through(device, request) {
+                Answered::Here => {}
+                Answered::Abandoned => {
+                    // Another thread has replaced this one.
+                    self.watched.iter().for_each(Watched::is_back);
+                    return Ok(());
+                }
+                // It must not, without a pool.
+                Answered::Held => device.reply(unique, Err(Errno::IO)),
             }
         }
         Ok(())
@@ -97,13 +109,13 @@ impl<F: FileSystem> Worker<F> {
         mut self,
         device: &Arc<Device>,
         room: usize,
-        pool: &Pool,
+        pool: &Arc<Pool>,
         added: bool,
     ) -> io::Result<()> {
         let mut buffer = vec![0; room];
         loop {
             while let Some((turn, waiting)) = pool.begin_queued() {
-                self.answer_waiting(&waiting);
+                self.answer_waiting(waiting, pool);
                 self.answer_queued(turn, pool);
                 pool.idle();
             }
@@ -112,6 +124,10 @@ impl<F: FileSystem> Worker<F> {
             };
             pool.busy();
             self.answer_in_turn(device, &buffer[..len], pool);
+            while let Some((turn, waiting)) = pool.begin_ready() {
+                self.answer_waiting(waiting, pool);
+                self.answer_queued(turn, pool);
+            }
             pool.idle();
             if added && pool.may_leave() {
                 return Ok(());
@@ -119,15 +135,25 @@ impl<F: FileSystem> Worker<F> {
         }
     }
 
+    /// Answers requests that were held and go on, until the mount ends.
+    pub(crate) fn serve_ready(mut self, pool: &Arc<Pool>) {
+        while let Some((turn, waiting)) = pool.await_ready() {
+            self.answer_waiting(waiting, pool);
+            self.answer_queued(turn, pool);
+        }
+    }
+
     /// Answers a request if it has a turn, and then the queued ones of the same user.
-    fn answer_in_turn(&mut self, device: &Arc<Device>, received: &[u8], pool: &Pool) {
+    fn answer_in_turn(&mut self, device: &Arc<Device>, received: &[u8], pool: &Arc<Pool>) {
         let Some(request) = parse(received) else {
             return;
         };
         let reads_alone = pool.is_all_busy();
         match pool.turns.begin(&request, received, device, reads_alone) {
             Some(turn) => {
-                self.answer_through(device, request);
+                if let Answered::Held = self.answer_through(device, request.clone()) {
+                    self.hold(Waiting::new(&request, received, device), pool);
+                }
                 self.answer_queued(turn, pool);
             }
             None => {
@@ -142,31 +168,58 @@ impl<F: FileSystem> Worker<F> {
     }
 
     /// Answers the queued requests of the user whose turn has ended.
-    fn answer_queued(&mut self, mut turn: Turn, pool: &Pool) {
+    fn answer_queued(&mut self, mut turn: Turn, pool: &Arc<Pool>) {
         while let Some((next, waiting)) = pool.turns.end(turn) {
-            self.answer_waiting(&waiting);
+            self.answer_waiting(waiting, pool);
             turn = next;
         }
     }
 
-    fn answer_waiting(&mut self, waiting: &Waiting) {
-        if let Some(request) = parse(&waiting.request) {
-            self.answer_through(&waiting.device, request);
+    fn answer_waiting(&mut self, waiting: Waiting, pool: &Arc<Pool>) {
+        let Some(request) = parse(&waiting.request) else {
+            return;
+        };
+        if let Answered::Held = self.answer_through(&waiting.device, request) {
+            self.hold(waiting, pool);
+        } else if waiting.was_held {
+            self.fs.let_go(waiting.unique);
         }
+    }
+
+    /// Keeps a request until the file system says how it goes on.
+    fn hold(&self, waiting: Waiting, pool: &Arc<Pool>) {
+        let held = Held {
+            request: waiting.unique,
+            pool: pool.clone(),
+        };
+        pool.held.hold(Waiting {
+            was_held: true,
+            ..waiting
+        });
+        self.fs.held(held);
+        self.watched.iter().for_each(Watched::waits);
     }
 
     fn answer_through(&mut self, device: &Arc<Device>, request: Request<'_>) -> Answered {
         let (header, is_answered) = (request.header, request.is_answered());
         let watched = self.watched.as_ref();
-        let watched = watched.filter(|_| request.can_be_abandoned());
+        let can_be_abandoned = request.can_be_abandoned();
+        let watched = watched.filter(|_| can_be_abandoned || self.holds && is_answered);
         if let Some(watched) = watched {
-            watched.hold(&header, ReplyChannel::Device(device.clone()));
+            let channel = ReplyChannel::Device(device.clone());
+            watched.hold(&header, channel, can_be_abandoned);
         }
         let answer = self.answers.answer(request);
         let is_abandoned = watched.is_some_and(|watched| watched.take().is_none());
         if is_abandoned {
+            if answer == Err(HELD) {
+                self.fs.let_go(header.unique);
+            }
             take_back(&*self.fs, &header, answer.unwrap_or_default());
             return Answered::Abandoned;
+        }
+        if answer == Err(HELD) {
+            return Answered::Held;
         }
         if is_answered {
             device.reply(header.unique, answer);
@@ -184,6 +237,7 @@ impl<F: FileSystem> Worker<F> {
             fs,
             mut answers,
             watched,
+            ..
         } = self;
         let mut copy = RequestCopy::default();
         while let Some(received) = next {
@@ -191,7 +245,7 @@ impl<F: FileSystem> Worker<F> {
             next = match abandonable {
                 Some((watched, request)) => {
                     let header = request.header;
-                    watched.hold(&header, ReplyChannel::Ring(received));
+                    watched.hold(&header, ReplyChannel::Ring(received), true);
                     let answer = answers.answer(request);
                     let Some(ReplyChannel::Ring(received)) = watched.take() else {
                         take_back(&*fs, &header, answer.unwrap_or_default());

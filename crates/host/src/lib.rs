@@ -34,6 +34,7 @@ mod mount;
 mod processors;
 mod resident;
 
+pub mod audit;
 pub mod bridge;
 pub mod cache;
 pub mod doctor;

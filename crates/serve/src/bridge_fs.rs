@@ -15,8 +15,8 @@ use rustix::{
     io::Errno,
 };
 use verimount_bridge::{
-    self as bridge, Bridge, BridgeStatus, BridgedFile, Mirror, OpenFile, Passthrough, Register,
-    Serving, policy::Policy,
+    self as bridge, Audit, Bridge, BridgeStatus, BridgedFile, Mirror, OpenFile, Passthrough,
+    Register, Serving, policy::Policy,
 };
 use verimount_fuse::{
     Answering, Attr, Backing, Capabilities, Connection, Entry, Generation, Node, NodeId, OpenFlags,
@@ -76,7 +76,7 @@ impl Register for Registrar {
 }
 
 /// How a bridge is served.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct BridgeOptions {
     /// How long the kernel may cache names, attributes and content.
     pub cache: CachePolicy,
@@ -86,6 +86,8 @@ pub struct BridgeOptions {
     pub is_shared: bool,
     /// Whether the mount has no extended attributes, which saves the kernel's requests for them.
     pub no_xattr: bool,
+    /// Where decisions are recorded.
+    pub audit: Option<Audit>,
 }
 
 /// The adapter between FUSE and a [`Bridge`].
@@ -120,8 +122,9 @@ impl BridgeFs {
         served: Served,
     ) -> Self {
         let registrar = Registrar::default();
+        let bridge = Bridge::new(mirror, policy, options.passthrough, registrar.clone());
         Self {
-            bridge: Bridge::new(mirror, policy, options.passthrough, registrar.clone()),
+            bridge: bridge.with_audit(options.audit.clone()),
             registrar,
             options,
             served,
@@ -297,7 +300,9 @@ impl Mountable for BridgeFs {
         // Also for files that must not be mapped.
         let has_backing = self.options.passthrough != Passthrough::Never || self.options.is_shared;
         capabilities.set(Capabilities::PASSTHROUGH, has_backing);
-        let answering = if self.options.is_shared {
+        // A request that is held must not keep a thread, nor a place in a queue of the kernel's.
+        let holds = self.options.audit.is_some();
+        let answering = if self.options.is_shared || holds {
             Answering::Fairly
         } else {
             Answering::ByProcessor(THREADS_PER_PROCESSOR)
@@ -307,6 +312,7 @@ impl Mountable for BridgeFs {
                 Passthrough::Never => 1,
                 _ => 1 + u32::from(self.mirror().is_stacked()),
             },
+            holds,
             ..session(capabilities, answering)
         }
     }
@@ -317,6 +323,12 @@ impl Mountable for BridgeFs {
             return Err(io::Error::other(
                 "this kernel does not pass files through (Linux 6.9 does)",
             ));
+        }
+        if let Some(audit) = &self.options.audit {
+            let connection = connection.clone();
+            audit
+                .log
+                .on_overdue(move |request| connection.fail(request, Errno::IO));
         }
         self.registrar.connect(connection);
         self.bridge.probe_passthrough().map_err(|errno| {

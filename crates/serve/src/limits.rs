@@ -21,6 +21,7 @@ pub(crate) const fn session(capabilities: Capabilities, answering: Answering) ->
         max_background: MAX_BACKGROUND,
         max_stack_depth: 0,
         answering,
+        holds: false,
     }
 }
 

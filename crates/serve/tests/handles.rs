@@ -16,6 +16,7 @@ const CALLER: Caller = Caller {
     uid: 0,
     gid: 0,
     pid: 0,
+    request: 0,
 };
 
 /// An image of a tree with a directory in a directory, a file and a symbolic link.

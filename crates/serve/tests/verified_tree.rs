@@ -500,6 +500,7 @@ fn requests_are_counted_by_their_kinds() {
         uid: 0,
         gid: 0,
         pid: 0,
+        request: 0,
     };
     for _ in 0..2 {
         let _ = served.listxattr(caller, FuseNodeId::ROOT);

@@ -1,6 +1,7 @@
 //! A directory mirrored through a policy. Nearly all of this also runs as an ordinary user, by
 //! `ordinary_user`.
 
+mod audit;
 mod denials;
 mod ends;
 mod fairness;

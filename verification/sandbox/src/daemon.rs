@@ -138,7 +138,7 @@ impl World {
             Kind::Image => "mount --unpinned image mnt",
             Kind::Resident => "mount --unpinned --resident all --resident-limit 1M image mnt",
             Kind::Remote => &format!("mount --unpinned --no-cache {url} mnt"),
-            Kind::Bridge => "bridge source mnt",
+            Kind::Bridge => "bridge source mnt --audit audit.log",
             Kind::Volume => "volume mount volume mnt",
             Kind::Export => "volume serve volume --socket socket",
         };

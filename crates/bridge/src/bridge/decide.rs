@@ -1,23 +1,16 @@
 use std::{path::Path, sync::Arc};
 
 use rustix::io::Errno;
-use verimount_names::printable;
 
-use super::{Bridge, Way};
-use crate::{
-    Caller, Register,
-    open_facts::OpenFacts,
-    policy::{DecidedBy, Decision, Facts, Policy, RuleName},
+use super::{
+    Bridge, Way,
+    records::{Attempt, Audits},
 };
-
-/// A denied operation, for the log.
-pub(super) struct Attempt<'a> {
-    pub(super) operation: &'static str,
-    pub(super) caller: Caller,
-    pub(super) path: Option<&'a Path>,
-    /// The new path of a move or link.
-    pub(super) to: Option<&'a Path>,
-}
+use crate::{
+    Register,
+    open_facts::OpenFacts,
+    policy::{DecidedBy, Decision, Facts, Policy},
+};
 
 /// Decisions of the policy.
 impl<R: Register> Bridge<R> {
@@ -33,19 +26,11 @@ impl<R: Register> Bridge<R> {
         operation: &'static str,
         facts: &dyn Facts,
     ) -> Result<Decision, Errno> {
-        self.decide_by(&self.policy(), operation, facts)
-    }
-
-    fn decide_by(
-        &self,
-        policy: &Policy,
-        operation: &'static str,
-        facts: &dyn Facts,
-    ) -> Result<Decision, Errno> {
-        match policy.decide(facts, &mut |rule| self.audit(rule, facts))? {
-            (Decision::Deny, by) => Err(self.deny_open(policy, operation, facts, by)),
-            (decision, _) => Ok(decision),
-        }
+        let policy = self.policy();
+        let mut audits = Audits::default();
+        let decided = policy.decide(facts, &mut |rule| audits.rules.push(rule));
+        audits.find_path(facts);
+        self.settle(&policy, operation, facts, &audits, decided)
     }
 
     /// The policy's decision on an open of a file that may have several names; an error if one of them is denied.
@@ -55,11 +40,16 @@ impl<R: Register> Bridge<R> {
         facts: &mut OpenFacts<'_>,
     ) -> Result<Decision, Errno> {
         let policy = self.policy();
-        let decision = self.decide_by(&policy, operation, facts)?;
-        while facts.next_path() {
-            self.permit(&policy, operation, facts)?;
+        let mut audits = Audits::default();
+        let mut decided = policy.decide(facts, &mut |rule| audits.rules.push(rule));
+        audits.find_path(facts);
+        while !matches!(decided, Ok((Decision::Deny, _)) | Err(_)) && facts.next_path() {
+            let other = policy.decide(facts, &mut |_| {});
+            if matches!(other, Ok((Decision::Deny, _)) | Err(_)) {
+                decided = other;
+            }
         }
-        Ok(decision)
+        self.settle(&policy, operation, facts, &audits, decided)
     }
 
     /// The serving mode for a decision of the policy.
@@ -77,46 +67,55 @@ impl<R: Register> Bridge<R> {
         operation: &'static str,
         facts: &dyn Facts,
     ) -> Result<(), Errno> {
-        match policy.decide(facts, &mut |_| {})? {
-            (Decision::Deny, by) => Err(self.deny_open(policy, operation, facts, by)),
-            _ => Ok(()),
-        }
+        let decided = policy.decide(facts, &mut |_| {});
+        self.settle(policy, operation, facts, &Audits::default(), decided)
+            .map(drop)
     }
 
-    fn deny_open(
+    /// Keeps the records of what was decided, with those rules that audit it.
+    fn settle(
         &self,
         policy: &Policy,
         operation: &'static str,
         facts: &dyn Facts,
-        by: DecidedBy<'_>,
-    ) -> Errno {
+        audits: &Audits<'_>,
+        decided: Result<(Decision, DecidedBy<'_>), Errno>,
+    ) -> Result<Decision, Errno> {
+        let denial = match decided {
+            Ok((Decision::Deny, by)) => Some(by),
+            _ => None,
+        };
+        let wants_path = denial.is_some() && self.records_denials(policy);
         let attempt = Attempt {
             operation,
+            access: Some(facts.access()),
             caller: facts.caller(),
-            path: policy.logs_denials().then(|| facts.path().ok()).flatten(),
+            path: wants_path.then(|| facts.path().ok()).flatten(),
             to: None,
         };
-        self.deny(policy, &attempt, by)
-    }
-
-    /// Counts and logs a denial. Returns the error of the operation.
-    pub(super) fn deny(&self, policy: &Policy, attempt: &Attempt<'_>, by: DecidedBy<'_>) -> Errno {
-        self.counters.opens.denied.add(1);
-        if policy.logs_denials() {
-            let Caller { uid, gid, pid } = attempt.caller;
-            let path = attempt.path.unwrap_or(Path::new("?"));
-            let to = attempt.to.map(|to| tracing::field::display(printable(to)));
-            let by = by.map_or_else(|| "the default".to_owned(), RuleName::to_string);
-            let operation = attempt.operation;
-            tracing::info!(operation, path = %printable(path), to, uid, gid, pid, by, "denied");
+        let result = decided.map_or("error", |(decision, _)| decision.name());
+        self.record(policy, &attempt, audits, denial, result)?;
+        match decided? {
+            (Decision::Deny, _) => Err(Errno::ACCESS),
+            (decision, _) => Ok(decision),
         }
-        Errno::ACCESS
     }
 
-    fn audit(&self, rule: &RuleName, facts: &dyn Facts) {
-        self.counters.opens.audited.add(1);
-        let Caller { uid, gid, pid } = facts.caller();
-        let (path, access) = (facts.path().unwrap_or(Path::new("?")), facts.access());
-        tracing::info!(%rule, path = %printable(path), %access, uid, gid, pid, "audited an open");
+    /// Records a denial. Returns the error of the operation.
+    pub(super) fn deny(&self, policy: &Policy, attempt: &Attempt<'_>, by: DecidedBy<'_>) -> Errno {
+        let result = Decision::Deny.name();
+        match self.record(policy, attempt, &Audits::default(), Some(by), result) {
+            Ok(()) => Errno::ACCESS,
+            Err(errno) => errno,
+        }
+    }
+}
+
+impl Audits<'_> {
+    /// Finds out by which path, if any rule audits it.
+    fn find_path(&mut self, facts: &dyn Facts) {
+        if !self.rules.is_empty() {
+            self.path = facts.path().ok().map(Path::to_owned);
+        }
     }
 }

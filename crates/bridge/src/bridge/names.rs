@@ -23,7 +23,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Bridge, decide::Attempt};
+use super::{Bridge, records::Attempt};
 use crate::{
     Caller, Entry, NewFile, NodeId, Register,
     open_facts::OpenFacts,
@@ -247,6 +247,7 @@ impl<R: Register> Bridge<R> {
 fn attempt<'a>(operation: &'static str, caller: Caller, moved: Move<'a>) -> Attempt<'a> {
     Attempt {
         operation,
+        access: None,
         caller,
         path: Some(moved.from),
         to: Some(moved.to),

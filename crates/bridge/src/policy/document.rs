@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -93,6 +95,7 @@ pub(super) fn parse(text: &str) -> Result<Policy, Defect> {
         rules: rules.collect::<Result<_, _>>()?,
         default: document.default.unwrap_or(Decision::Passthrough),
         log_denials: document.log_denials,
+        default_tally: Arc::default(),
     })
 }
 
@@ -131,6 +134,7 @@ impl RuleDocument {
             },
             action: action(self.action, self.digests)?,
             conditions: conditions.into_iter().flatten().collect(),
+            tally: Arc::default(),
         })
     }
 }

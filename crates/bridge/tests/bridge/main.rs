@@ -5,5 +5,6 @@ mod model;
 mod names;
 mod opens;
 mod race;
+mod records;
 mod source_changes;
 mod support;

@@ -10,7 +10,7 @@ use std::{
 use verimount_bridge::Passthrough;
 use verimount_testkit::{Random, seed};
 
-use crate::support::Bench;
+use crate::{records::Records, support::Bench};
 
 mod case;
 mod changes;
@@ -71,8 +71,8 @@ fn run(case: &Case, source: Source) {
 
 /// Runs a round. Returns how many operations had an effect.
 fn run_round(case: &Case, source: Source, seed: u64) -> usize {
-    let bench = bench(case);
-    let world = World::new(&bench, case, source != Source::Races);
+    let benches = bench(case);
+    let world = World::new(&benches, case, source != Source::Races);
     let (left, done) = (AtomicUsize::new(ROUND), AtomicUsize::new(0));
     let is_left = || {
         left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1))
@@ -96,13 +96,23 @@ fn run_round(case: &Case, source: Source, seed: u64) -> usize {
     });
     world.rest();
     world.forget_all();
+    let (bench, records) = &benches;
+    records.check();
     assert_eq!(bench.bridge.status().remembered_files, 0);
     done.into_inner()
 }
 
-/// The initial directories and files.
-fn bench(case: &Case) -> Bench {
-    let bench = Bench::new(case.policy, Passthrough::Never);
+/// The initial directories and files. All opens are audited.
+fn bench(case: &Case) -> (Bench, Records) {
+    let rule = "[[rule]]";
+    let audited = format!("{rule}\naction = \"audit\"\n{rule}");
+    let policy = case.policy.replacen(rule, &audited, 1);
+    let bench = Bench::new(&policy, Passthrough::Never);
+    let records = Records::new();
+    let bench = Bench {
+        bridge: bench.bridge.with_audit(Some(records.audit.clone())),
+        ..bench
+    };
     let source = bench.folder.path();
     fs::remove_file(source.join("file")).unwrap();
     for directory in DIRECTORIES {
@@ -112,7 +122,7 @@ fn bench(case: &Case) -> Bench {
             fs::write(source.join(&path), &path).unwrap();
         }
     }
-    bench
+    (bench, records)
 }
 
 fn operations() -> usize {
@@ -154,7 +164,8 @@ fn a_racing_source_leaves_nothing_allowed_that_is_not_listed() {
 #[test]
 fn the_cases_are_their_policies() {
     for case in [DENIED, ALLOWED] {
-        let bench = bench(&case);
-        World::new(&bench, &case, true).rest();
+        let benches = bench(&case);
+        World::new(&benches, &case, true).rest();
+        benches.1.check();
     }
 }

@@ -14,6 +14,7 @@ const ROOT: Caller = Caller {
     uid: 0,
     gid: 0,
     pid: 1,
+    request: 0,
 };
 
 const SECRETS: &str = "[[rule]]\naction = \"deny\"\npath = \"secrets/**\"";

@@ -14,6 +14,7 @@ pub(crate) const CALLER: Caller = Caller {
     uid: 1000,
     gid: 1000,
     pid: 1,
+    request: 0,
 };
 
 /// The backing file of a file that is passed through.

@@ -20,6 +20,7 @@ const SOMEBODY: Caller = Caller {
     uid: 4321,
     gid: 8765,
     pid: 1,
+    request: 0,
 };
 
 fn new_of_somebody(mode: u32) -> NewFile {

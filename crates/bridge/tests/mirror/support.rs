@@ -26,6 +26,7 @@ pub(crate) const ROOT: Caller = Caller {
     uid: 0,
     gid: 0,
     pid: 1,
+    request: 0,
 };
 
 /// A new file with all requested permissions.
@@ -159,6 +160,7 @@ impl Process {
                 uid: self.uid,
                 gid: self.gid,
                 pid: told.recv().unwrap(),
+                request: 0,
             };
             let result = work(caller);
             drop(end);

@@ -36,7 +36,7 @@ impl Visit for LineKind {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if ["by", "rule"].contains(&field.name()) {
+        if field.name() == "rule" {
             self.rule = Some(value.to_owned());
         }
     }

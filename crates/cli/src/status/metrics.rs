@@ -65,6 +65,11 @@ opens_total{way=passthrough}           opens.passthrough              Opens, by 
 opens_total{way=relay}                 opens.relay                    Opens, by how they were served.
 opens_total{way=denied}                opens.denied                   Opens, by how they were served.
 audited_total                          opens.audited                  Opens that an audit rule matched.
+rule_decisions_total{rule}             rules.decided                  What a rule has audited or denied.
+rule_lost_total{rule}                  rules.lost                     Decisions of a rule that went on without a record.
+rule_refused_total{rule}               rules.refused                  Decisions of a rule that failed, as they could not be recorded.
+audit_waiting                          audit.waiting                  Records that are not written yet.
+audit_failed                           audit.failure?                 1 while the audit log cannot be written.
 passthrough_open                       passthrough.open               Opens that are passed through now.
 passthrough_registered_total           passthrough.registered         Files registered with the kernel.
 passthrough_fallbacks_total            passthrough.fallbacks          Opens relayed because the kernel would not pass them through.

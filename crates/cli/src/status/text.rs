@@ -49,6 +49,8 @@ resident|               {loads} loaded, {evictions} evicted, {failures} failed; 
 resident|loading        {loading} files, of which {loading_bytes} bytes are left
 opens|opens          {passthrough} passed through, {relay} relayed, {denied} denied; {audited} audited
 opens|               {followed} served otherwise, as the file was open already
+rules|               {rule}: {decided} decided, {lost} of them lost, {refused} refused
+audit|audit          {target}: {waiting} wait[; {failure}]
 passthrough|passthrough    {open} open now, {registered} registered, {reused} from the cache, {idle} kept
 passthrough|fallbacks      {fallbacks}[: {refusal}]
 relayed|relayed        {reads} reads of {read_bytes} bytes, {writes} writes of {written_bytes} bytes in all

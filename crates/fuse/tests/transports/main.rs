@@ -3,6 +3,7 @@
 mod ends;
 mod fairness;
 mod handles;
+mod held;
 mod killed;
 mod memory_fs;
 mod mounted;

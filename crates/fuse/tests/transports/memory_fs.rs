@@ -2,7 +2,7 @@
 //! request.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     sync::{
@@ -17,8 +17,8 @@ use rustix::{
     io::{Errno, ReadWriteFlags},
 };
 use verimount_fuse::{
-    Attr, Caller, Entry, EntryName, FileSystem, Generation, Handle, Name, Names, NewFile, Node,
-    NodeId, OpenFlags, Opened, Read, SetAttr, Write,
+    Attr, Caller, Entry, EntryName, FileSystem, Generation, HELD, Handle, Held, Name, Names,
+    NewFile, Node, NodeId, OpenFlags, Opened, Read, SetAttr, Write,
 };
 
 /// Reading a file with this name panics.
@@ -35,6 +35,9 @@ pub(crate) const SLOW_LOOKUP: &str = "slow lookup";
 
 /// An open of a file with this name waits, too.
 pub(crate) const SLOW_OPEN: &str = "slow open";
+
+/// An open of a file with this name is held, until it is to go on.
+pub(crate) const HELD_OPEN: &str = "held open";
 
 /// A write to a file with this name waits, too.
 pub(crate) const SLOW_WRITE: &str = "slow write";
@@ -54,6 +57,12 @@ pub(crate) struct MemoryFs {
     opens: AtomicUsize,
     slow: Mutex<Slow>,
     changed: Condvar,
+    /// The requests that are held.
+    pub(crate) held: Mutex<Vec<Held>>,
+    /// The numbers of those that may go on.
+    pub(crate) may_go_on: Mutex<HashSet<u64>>,
+    /// Of how many the file system was told that they need not be held any more.
+    pub(crate) let_go: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -226,6 +235,14 @@ impl MemoryFs {
 impl FileSystem for MemoryFs {
     type Scratch = Vec<u8>;
 
+    fn held(&self, held: Held) {
+        self.held.lock().unwrap().push(held);
+    }
+
+    fn let_go(&self, _: u64) {
+        self.let_go.fetch_add(1, SeqCst);
+    }
+
     fn lookup(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<Entry, Errno> {
         if name == SLOW_LOOKUP {
             self.wait_slowly();
@@ -318,7 +335,11 @@ impl FileSystem for MemoryFs {
         Ok(())
     }
 
-    fn open(&self, _: Caller, node: NodeId, _: OFlags) -> Result<Opened, Errno> {
+    fn open(&self, caller: Caller, node: NodeId, _: OFlags) -> Result<Opened, Errno> {
+        let may_go_on = || self.may_go_on.lock().unwrap().remove(&caller.request);
+        if self.is(node, HELD_OPEN) && !may_go_on() {
+            return Err(HELD);
+        }
         if self.is(node, SLOW_OPEN) {
             self.wait_slowly();
         }

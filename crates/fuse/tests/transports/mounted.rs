@@ -174,6 +174,7 @@ pub(crate) fn serve(
             Wanted::IoUring | Wanted::IoUringInVain => Answering::ByProcessor(threads),
             Wanted::Fair => Answering::Fairly,
         },
+        holds: wanted == Wanted::Fair,
     };
     let agreed = |_, _| Ok(());
     let serving = verimount_fuse::serve(fs, device.into(), &requested, threads, None, agreed);

@@ -4,10 +4,11 @@ use rustix::{
     fs::{FallocateFlags, FileType, OFlags, RenameFlags, SeekFrom, XattrFlags},
     io::Errno,
 };
+use verimount_audit::Outcome;
 use verimount_bridge as bridge;
 use verimount_fuse::{
-    Attr, Caller, CopyRange, Entry, EntryName, FileSystem, Handle, Name, Names, NewFile, NodeId,
-    Opened, Read, Seek, SetAttr, StatFs, Write,
+    Attr, Caller, CopyRange, Entry, EntryName, FileSystem, Handle, Held, Name, Names, NewFile,
+    NodeId, Opened, Read, Seek, SetAttr, StatFs, Write,
 };
 use verimount_mount::STATUS_XATTR;
 use verimount_sys::IOC_MOUNT_STATUS;
@@ -23,6 +24,24 @@ const USUAL_XATTR: usize = 256;
 
 impl FileSystem for BridgeFs {
     type Scratch = Vec<u8>;
+
+    fn held(&self, held: Held) {
+        let Some(audit) = &self.options.audit else {
+            return held.fail(Errno::IO);
+        };
+        let request = held.request();
+        audit.log.held(request, move |outcome| match outcome {
+            Outcome::Written => held.again(),
+            Outcome::Refused => held.fail(Errno::IO),
+        });
+    }
+
+    fn let_go(&self, request: u64) {
+        self.options
+            .audit
+            .iter()
+            .for_each(|audit| audit.log.forget(request));
+    }
 
     fn lookup(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<Entry, Errno> {
         match self.mirror().lookup(parent, name) {

@@ -46,7 +46,12 @@ mod tests {
     use super::*;
 
     fn caller(uid: u32, pid: u32) -> Caller {
-        Caller { uid, gid: uid, pid }
+        Caller {
+            uid,
+            gid: uid,
+            pid,
+            request: 0,
+        }
     }
 
     #[test]

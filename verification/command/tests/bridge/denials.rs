@@ -78,8 +78,7 @@ fn names_make_no_fields_of_the_log() {
     fs::write(mounted.path("pub/a access=read uid=4242"), "").unwrap();
     fs::write(mounted.path("a\n\" access=write uid=4242"), "").unwrap_err();
     let log = mounted.unmount();
-    let audited =
-        r#" rule="rule 1 (line 3) \"x uid=4242\"" path="pub/a access=read uid=4242" access="#;
+    let audited = r#" rule="rule 1 (line 3) \"x uid=4242\"" operation=create access=write path="pub/a access=read uid=4242" uid="#;
     assert!(log.contains(audited), "{log}");
     let denied = r#" path="a\\n\" access=write uid=4242" uid="#;
     assert!(log.contains(denied), "{log}");
@@ -132,7 +131,7 @@ fn denials_of_one_user_do_not_hide_those_of_others() {
     };
     for (what, rule) in [
         ("denied", "rule 2 (line 6)"),
-        ("audited an open", "rule 1 (line 3)"),
+        ("audited", "rule 1 (line 3)"),
     ] {
         assert_eq!(count(&[what, "uid=4321", rule, "pid="]), 40, "{log}");
         assert_eq!(count(&[what, "uid=4322", rule, "pid="]), 1, "{log}");

@@ -135,6 +135,7 @@ impl Mirrored {
             },
             is_shared: shown.for_all,
             no_xattr: shown.no_xattr,
+            audit: None,
         };
         let policy = Policy::parse(shown.policy, "policy.toml".as_ref()).unwrap();
         let fs = BridgeFs::new(mirror, policy, None, bridge, Served::default());

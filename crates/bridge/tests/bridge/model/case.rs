@@ -1,6 +1,6 @@
 //! Policies, and their meaning expressed independently.
 
-use verimount_bridge::{Caller, policy::Access};
+use verimount_bridge::policy::Access;
 
 pub(super) const USERS: [u32; 2] = [1001, 1002];
 
@@ -111,12 +111,4 @@ impl Case {
 pub(super) fn denies(denials: Denials, uid: u32, access: Access) -> bool {
     let user = USERS.iter().position(|user| *user == uid).unwrap();
     denials >> (2 * user + usize::from(access == Access::Write)) & 1 == 1
-}
-
-pub(super) fn caller(uid: u32) -> Caller {
-    Caller {
-        uid,
-        gid: 100,
-        pid: 1,
-    }
 }

@@ -4,10 +4,11 @@ use rustix::{fs::OFlags, io::Errno};
 use verimount_bridge::{NodeId, policy::Access};
 
 use super::{
-    case::{ALL_WRITES, Denials, USERS, caller, denies},
+    case::{ALL_WRITES, Denials, USERS, denies},
     walk::{Seen, files},
     world::{State, World},
 };
+use crate::records::Asked;
 
 /// A file after a change of the source.
 pub(super) struct Before {
@@ -105,7 +106,9 @@ impl World<'_> {
                 (Access::Read, OFlags::RDONLY),
                 (Access::Write, OFlags::RDWR),
             ] {
-                let opened = self.bench.bridge.open(node, caller(uid), flags);
+                let opened = self.records.ask(uid, Asked::Content, |caller| {
+                    self.bench.bridge.open(node, caller, flags)
+                });
                 see(uid, access, opened.map(drop));
             }
         }

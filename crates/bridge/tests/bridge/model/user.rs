@@ -4,15 +4,16 @@ use rustix::{
     fs::{FileType, OFlags, RenameFlags},
     io::{Errno, ReadWriteFlags},
 };
-use verimount_bridge::{NewFile, SetAttr, policy::Access};
+use verimount_bridge::{Caller, NewFile, SetAttr, policy::Access};
 use verimount_testkit::Random;
 
 use super::{
-    case::{Denials, caller, denies},
+    case::{Denials, denies},
     locks::{Key, Locked},
     places::{DIRECTORIES, DIRECTORY_NAMES, FILES, FREE, MOVED},
     world::{Expected, Found, Place, World},
 };
+use crate::records::Asked;
 
 /// How many files and directories a user keeps in mind.
 const KEPT: usize = 4;
@@ -135,9 +136,18 @@ impl<'a> User<'a> {
         }
     }
 
-    fn new_file(&self) -> NewFile {
+    /// Does an operation as a request of this user.
+    fn ask<T>(
+        &self,
+        asked: Asked,
+        operation: impl Fn(Caller) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        self.world.records.ask(self.uid, asked, operation)
+    }
+
+    fn new_file(caller: Caller) -> NewFile {
         NewFile {
-            caller: caller(self.uid),
+            caller,
             mode: 0o700,
             umask: 0,
         }
@@ -147,7 +157,9 @@ impl<'a> User<'a> {
         let file = self.file()?;
         let expected = self.world.expect(file);
         let bridge = &self.world.bench.bridge;
-        let opened = bridge.open(file.node, caller(self.uid), flags)?;
+        let opened = self.ask(Asked::Content, |caller| {
+            bridge.open(file.node, caller, flags)
+        })?;
         if flags.contains(OFlags::RDWR) {
             self.may_have(file, &expected, Access::Write);
             opened.write(self.uid.to_string().as_bytes(), 0, ReadWriteFlags::empty())?;
@@ -165,7 +177,9 @@ impl<'a> User<'a> {
             ..SetAttr::default()
         };
         let bridge = &self.world.bench.bridge;
-        bridge.setattr(file.node, caller(self.uid), &changes, None)?;
+        self.ask(Asked::Content, |caller| {
+            bridge.setattr(file.node, caller, &changes, None)
+        })?;
         self.may_have(file, &expected, Access::Write);
         Ok(())
     }
@@ -198,9 +212,11 @@ impl<'a> User<'a> {
         let _locked = self.lock([place]);
         let path = self.world.path(place);
         let (parent, name) = (place.parent.node, place.name.as_ref());
-        let (new, device) = (self.new_file(), 0);
+        let (kind, device) = (FileType::RegularFile, 0);
         let bridge = &self.world.bench.bridge;
-        let made = bridge.mknod(parent, name, new, FileType::RegularFile, device)?;
+        let made = self.ask(Asked::Content, |caller| {
+            bridge.mknod(parent, name, Self::new_file(caller), kind, device)
+        })?;
         self.may_write(path.as_ref());
         self.files.push(self.world.enter(made, place)?);
         Ok(())
@@ -212,7 +228,9 @@ impl<'a> User<'a> {
         let path = self.world.path(place);
         let (parent, name) = (place.parent.node, place.name.as_ref());
         let bridge = &self.world.bench.bridge;
-        let (made, file) = bridge.create(parent, name, self.new_file(), OFlags::RDWR)?;
+        let (made, file) = self.ask(Asked::Content, |caller| {
+            bridge.create(parent, name, Self::new_file(caller), OFlags::RDWR)
+        })?;
         self.may_write(path.as_ref());
         file.write(self.uid.to_string().as_bytes(), 0, ReadWriteFlags::empty())?;
         self.files.push(self.world.enter(made, place)?);
@@ -224,7 +242,9 @@ impl<'a> User<'a> {
         let _locked = self.lock([place]);
         let (parent, name) = (place.parent.node, place.name.as_ref());
         let bridge = &self.world.bench.bridge;
-        let made = bridge.mirror().mkdir(parent, name, self.new_file())?;
+        let made = self.ask(Asked::Names, |caller| {
+            bridge.mirror().mkdir(parent, name, Self::new_file(caller))
+        })?;
         self.world.enter(made, place).map(drop)
     }
 
@@ -233,7 +253,7 @@ impl<'a> User<'a> {
         let _locked = self.lock([place]);
         let (parent, name) = (place.parent.node, place.name.as_ref());
         let mirror = self.world.bench.bridge.mirror();
-        mirror.rmdir(caller(self.uid), parent, name)
+        self.ask(Asked::Names, |caller| mirror.rmdir(caller, parent, name))
     }
 
     fn unlink(&mut self) -> Result<(), Errno> {
@@ -244,7 +264,7 @@ impl<'a> User<'a> {
         let (path, before) = (self.world.path(place), self.world.expect(file));
         let (parent, name) = (place.parent.node, place.name.as_ref());
         let bridge = &self.world.bench.bridge;
-        bridge.unlink(caller(self.uid), parent, name)?;
+        self.ask(Asked::Names, |caller| bridge.unlink(caller, parent, name))?;
         self.may_write(path.as_ref());
         self.world.lost(file, place, &before);
         Ok(())
@@ -257,7 +277,9 @@ impl<'a> User<'a> {
         let (path, expected) = (self.world.path(to), self.world.expect(file));
         let (parent, name) = (to.parent.node, to.name.as_ref());
         let bridge = &self.world.bench.bridge;
-        let made = bridge.link(caller(self.uid), file.node, parent, name)?;
+        let made = self.ask(Asked::Names, |caller| {
+            bridge.link(caller, file.node, parent, name)
+        })?;
         self.may_write(path.as_ref());
         let denied = self.world.denied_throughout(file, &expected);
         if let Some(path) = self.world.path(to) {
@@ -293,7 +315,9 @@ impl<'a> User<'a> {
         let before = [from, to].map(|place| self.world.path(place));
         let [old, new] = [from, to].map(|place| (place.parent.node, place.name.as_ref()));
         let bridge = &self.world.bench.bridge;
-        bridge.rename(caller(self.uid), old, new, flags)?;
+        self.ask(Asked::Names, |caller| {
+            bridge.rename(caller, old, new, flags)
+        })?;
         let after = [from, to].map(|place| self.world.path(place));
         let is_exchange = flags.contains(RenameFlags::EXCHANGE);
         if let ([Some(old), Some(new)], [Some(old_now), Some(new_now)]) = (&before, &after)

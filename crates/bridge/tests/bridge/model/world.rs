@@ -24,10 +24,11 @@ use super::{
     rest::Before,
     walk::{files, join},
 };
-use crate::support::Bench;
+use crate::{records::Records, support::Bench};
 
 pub(super) struct World<'a> {
     pub(super) bench: &'a Bench,
+    pub(super) records: &'a Records,
     pub(super) case: &'a Case,
     pub(super) source: PathBuf,
     /// Whether what must be denied is known at every moment: nobody changes the source during an operation.
@@ -90,9 +91,14 @@ pub(super) struct Expected {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(bench: &'a Bench, case: &'a Case, is_exact: bool) -> Self {
+    pub(super) fn new(
+        (bench, records): &'a (Bench, Records),
+        case: &'a Case,
+        is_exact: bool,
+    ) -> Self {
         let world = Self {
             bench,
+            records,
             case,
             source: bench.folder.path().canonicalize().unwrap(),
             is_exact,
