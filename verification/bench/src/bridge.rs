@@ -1,5 +1,6 @@
 //! Compares a mirrored directory with the directory itself and with other mirrors.
 
+mod audit;
 mod build;
 mod changes;
 mod fairness;
@@ -30,6 +31,7 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
     let bridges = [Subject::OURS, Subject::RELAY, Subject::EXCLUSIVE];
     round_trips::run(lab, report, &[&bridges[..], &peers].concat())?;
 
+    audit::run(lab, report)?;
     changes::run(lab, report)?;
     fairness::run(lab, report)?;
     loads::run(lab, report)?;

@@ -29,10 +29,15 @@ impl Tree {
     pub(crate) const NAME: &str = "tree";
 
     pub(crate) fn make(lab: &Lab) -> Result<Self> {
-        let source = lab.path("mirrored");
+        Self::in_folder(lab, "mirrored")
+    }
+
+    /// The tree in a directory with this name.
+    pub(crate) fn in_folder(lab: &Lab, folder: &str) -> Result<Self> {
+        let source = lab.path(folder);
         fs::create_dir(&source)?;
         let bytes = data::write_tree(&source.join(Self::NAME), &lab.sizes)?;
-        let archive = lab.path("tree.tar");
+        let archive = lab.path(&format!("{folder}.tar"));
         let mut tar = Command::new("tar");
         tar.arg("cf").arg(&archive).arg("-C").arg(&source);
         command::run(tar.arg(Self::NAME))?;
