@@ -109,9 +109,7 @@ impl RuleName {
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
-}
 
-impl RuleName {
     /// As it is displayed, but not longer than fits into a status.
     fn short(&self) -> String {
         let text = self.to_string();
