@@ -17,7 +17,7 @@ use crate::{comments, features, fuzz, skips::Skips};
 /// How many tests of a program run at once.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// Checks format, comments and features of everything, which takes seconds.
+/// Checks format, comments, lock files and features of everything, which takes seconds.
 pub(crate) fn check_at_once() -> Result<()> {
     step(
         "Format",
@@ -31,6 +31,18 @@ pub(crate) fn check_at_once() -> Result<()> {
         "Comments",
         "looks for those that say \"the same\", and not as what",
         comments::check,
+    )?;
+    step(
+        "Lock files",
+        "looks whether Cargo would change them",
+        || {
+            for manifest in ["Cargo.toml", fuzz::MANIFEST] {
+                let mut tree = cargo("tree");
+                tree.args(["--locked", "--depth", "0", "--manifest-path", manifest]);
+                command::stdout(&mut tree)?;
+            }
+            Ok(())
+        },
     )?;
     step(
         "Features",
