@@ -364,7 +364,8 @@ impl<R: Register> Drop for BridgedFile<R> {
     }
 }
 
-/// Explains how `policy` would decide if `caller` opened the file at `path` below the source.
+/// Explains how `policy` would decide if `caller` opened the file at `path` below the source, or created it by opening it for
+/// writing.
 ///
 /// # Errors
 /// As [`Mirror::lookup`] and [`Policy::decide`].
@@ -375,9 +376,17 @@ pub fn explain(
     caller: Caller,
     access: Access,
 ) -> Result<String, Errno> {
-    let mut node = NodeId::ROOT;
-    for name in path {
-        node = mirror.lookup(node, name)?.node;
+    let find = |path: &Path| {
+        let mut names = path.iter();
+        names.try_fold(NodeId::ROOT, |node, name| {
+            Ok(mirror.lookup(node, name)?.node)
+        })
+    };
+    match (find(path), path.parent(), path.file_name()) {
+        (Err(Errno::NOENT), Some(parent), Some(name)) if access == Access::Write => {
+            let parent = find(parent)?;
+            policy.explain(&OpenFacts::creating(mirror, parent, name, caller))
+        }
+        (found, ..) => policy.explain(&OpenFacts::new(mirror, found?, caller, access)),
     }
-    policy.explain(&OpenFacts::new(mirror, node, caller, access))
 }

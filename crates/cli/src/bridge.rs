@@ -1,19 +1,17 @@
 use std::{
-    io::{self, Write, stdout},
-    os::unix::fs::MetadataExt,
-    path::{Component, Path, PathBuf, absolute},
+    io,
+    path::{Path, PathBuf, absolute},
     sync::Arc,
 };
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use rustix::process::{Resource, Rlimit, getegid, geteuid, getpid, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use verimount_host::{
     audit::AuditTarget,
     bridge::{
-        Audit, BridgeFs, BridgeOptions, CachePolicy, Caller, Mirror, MirrorOptions, Passthrough,
-        PolicyFile, explain,
-        policy::{Access, Policy},
+        Audit, BridgeFs, BridgeOptions, CachePolicy, Mirror, MirrorOptions, Passthrough,
+        PolicyFile, policy::Policy,
     },
     mounts::{AttachOptions, Reload, attach, served},
     printable,
@@ -24,6 +22,7 @@ use crate::{
     Outcome,
     audit_args::{AuditArgs, is_below},
     background::Ready,
+    explain_args::ExplainArgs,
     message::{reasons, say},
     mount_args::MountArgs,
     options::one_of,
@@ -48,12 +47,6 @@ pub(crate) struct Bridge {
     /// The policy, a TOML file; without it, everything is passed through
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Show how the policy decides an open of this file below SOURCE, and why, without mounting
-    #[arg(long, value_name = "PATH", conflicts_with = "directory")]
-    explain: Option<PathBuf>,
-    /// With --explain: open for writing instead of reading
-    #[arg(long, requires = "explain", conflicts_with = "directory")]
-    write: bool,
     /// Whether files are passed through to the kernel: auto if it can, never, or require to fail if it cannot
     #[arg(long, value_name = "WHEN", default_value_t, value_parser = one_of(Passthrough::ALL, Passthrough::name))]
     passthrough: Passthrough,
@@ -69,6 +62,8 @@ pub(crate) struct Bridge {
     #[arg(long, conflicts_with = "allow_other")]
     no_xattr: bool,
     #[command(flatten)]
+    explain: ExplainArgs,
+    #[command(flatten)]
     audit: AuditArgs,
     #[command(flatten)]
     mount: MountArgs,
@@ -76,10 +71,10 @@ pub(crate) struct Bridge {
 
 impl Bridge {
     pub(crate) fn run(self) -> Result<Outcome> {
-        if let Some(path) = &self.explain {
-            return self.explain(path);
-        }
-        let directory = self.directory.as_deref().context("no mount point")?;
+        let Some(directory) = self.directory.as_deref() else {
+            let (mirror, policy) = (self.mirror()?, self.policy()?);
+            return self.explain.explain(&self.source, &mirror, &policy);
+        };
         let prepare = |sandbox: &mut Sandbox| self.prepare(directory, sandbox);
         self.mount
             .background
@@ -195,61 +190,6 @@ impl Bridge {
         self.policy
             .as_deref()
             .map_or_else(|| Ok(Policy::default()), read_policy)
-    }
-
-    fn explain(&self, path: &Path) -> Result<Outcome> {
-        let caller = Caller {
-            uid: geteuid().as_raw(),
-            gid: getegid().as_raw(),
-            pid: getpid().as_raw_nonzero().get().cast_unsigned(),
-            request: 0,
-        };
-        let access = if self.write {
-            Access::Write
-        } else {
-            Access::Read
-        };
-        let (mirror, policy) = (self.mirror()?, self.policy()?);
-        let named = || printable(path).to_string();
-        let below = self.below_source(path)?;
-        let found = self.source.join(&below).symlink_metadata();
-        let found = found.with_context(named)?;
-        if !found.is_file() {
-            bail!(
-                "{} is not a regular file: policies apply only to regular files",
-                named()
-            );
-        }
-        let explanation = explain(&mirror, &policy, &below, caller, access).with_context(named)?;
-        let mut out = stdout();
-        let shown = writeln!(out, "{explanation}").and_then(|()| match found.nlink() {
-            ..=1 => Ok(()),
-            names => writeln!(
-                out,
-                "The file has {names} names: it is denied if the policy denies one that was looked up through the mount."
-            ),
-        });
-        Outcome::Good.reported(shown)
-    }
-
-    /// The path relative to the source. `path` is absolute or relative to the source.
-    fn below_source(&self, path: &Path) -> Result<PathBuf> {
-        let given = if path.is_absolute() {
-            path.strip_prefix(absolute(&self.source)?).ok()
-        } else {
-            Some(path)
-        };
-        let names = given.and_then(|given| {
-            let steps = given.components();
-            let steps = steps.filter(|step| *step != Component::CurDir);
-            // Reject `..`: only names lead downwards.
-            let names = steps.map(|step| matches!(step, Component::Normal(_)).then_some(step));
-            names.collect::<Option<PathBuf>>()
-        });
-        names.with_context(|| {
-            let (path, source) = (printable(path), printable(&self.source));
-            format!("{path} is not below {source}")
-        })
     }
 }
 

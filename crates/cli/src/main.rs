@@ -13,6 +13,7 @@ mod diff;
 mod digest;
 mod dm_verity;
 mod doctor;
+mod explain_args;
 mod extract;
 mod generate;
 mod info;

@@ -243,8 +243,9 @@ fn decisions_are_explained() {
         "policy.toml",
         "[[rule]]\naction = \"audit\"\n\
          [[rule]]\nname = \"large\"\naction = \"relay\"\nsize = \"1K..\"\n\
-         [[rule]]\naction = \"deny\"\naccess = \"write\"\n",
+         [[rule]]\naction = \"deny\"\naccess = \"write\"\ncaller_uid = 7\ncaller_gid = 8\n",
     );
+    let by = ["--uid", "7", "--gid", "8"];
     let read = explained(&world, &["--explain", "folder/file"]);
     let lines: Vec<_> = read.lines().collect();
     assert_eq!(lines.len(), 4, "{read}");
@@ -259,12 +260,18 @@ fn decisions_are_explained() {
         "{read}"
     );
     assert_eq!(lines[3], "passthrough");
-    let written = explained(&world, &["--explain", "./folder/file", "--write"]);
-    let decides = "rule 3 (line 7) decides";
-    assert!(
-        written.ends_with(&format!("{decides}\ndeny\n")),
-        "{written}"
-    );
+    let write = ["--explain", "./folder/file", "--write"];
+    let others = explained(&world, &write);
+    assert!(others.ends_with("passthrough\n"), "{others}");
+    let denied = "rule 3 (line 7) decides\ndeny\n";
+    let written = explained(&world, &[&write[..], &by].concat());
+    assert!(written.ends_with(denied), "{written}");
+    // A new file belongs to whoever creates it, and is empty.
+    let create = ["--explain", "folder/new", "--write"];
+    let created = explained(&world, &[&create[..], &by].concat());
+    let end = format!("{denied}The file would be created.\n");
+    assert!(created.ends_with(&end), "{created}");
+    assert!(!world.path("src/folder/new").exists());
     // Where it is on this machine does as well.
     let path = world.path("src/folder/file");
     assert_eq!(
@@ -272,22 +279,17 @@ fn decisions_are_explained() {
         read
     );
     for (path, said) in [
-        ("missing", "No such file"),
+        ("missing", "missing: No such file"),
+        ("missing/file --write", "missing/file: No such file"),
         ("../policy.toml", "not below"),
         ("/etc/passwd", "not below"),
         ("folder", "not a regular file"),
     ] {
         let policy = world.path("policy.toml");
         let src = world.path("src");
-        verimount(args![
-            "bridge",
-            &src,
-            "--policy",
-            &policy,
-            "--explain",
-            path
-        ])
-        .fails_saying(said);
+        let mut explain = args!["bridge", &src, "--policy", &policy, "--explain"];
+        explain.extend(path.split(' ').map(Into::into));
+        verimount(explain).fails_saying(said);
     }
 }
 

@@ -15,6 +15,7 @@ fn wrong_usage() {
         args!["bridge src mnt --threads 0"],
         args!["bridge src mnt --explain file"],
         args!["bridge src mnt --write"],
+        args!["bridge src mnt --uid 1"],
         args!["bridge src mnt --digest sha256:00"],
         args!["bridge src mnt --no-xattr --allow-other"],
     ] {
