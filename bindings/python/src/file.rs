@@ -11,7 +11,7 @@ use crate::{
     errors::OrRaise,
     handle::Handle,
     interrupt::ask,
-    pieces::{PIECE, each},
+    pieces::{PIECE, each, most_threads},
 };
 
 /// How much is read until it is looked for Ctrl-C, in bytes.
@@ -55,9 +55,12 @@ impl File {
                 fill_interruptibly(py, file, span)?;
             } else {
                 py.detach(|| {
-                    each(span.len(), span.into_iter(), |(piece, start)| {
-                        file.read_at(piece.zeroed(), start).map(drop)
-                    })
+                    each(
+                        span.len(),
+                        most_threads(),
+                        span.into_iter(),
+                        |(piece, start)| file.read_at(piece.zeroed(), start).map(drop),
+                    )
                 })
                 .or_raise(py)?;
             }
@@ -121,7 +124,7 @@ impl File {
             let pieces = (span..span + len).step_by(PIECE);
             let target = view.clone().unbind();
             py.detach(|| {
-                each(len.div_ceil(PIECE), pieces, |start| {
+                each(len.div_ceil(PIECE), most_threads(), pieces, |start| {
                     let len = PIECE.min(length - start);
                     let from = offset + start as u64;
                     Python::attach(|py| self.copy(target.bind(py), (start, len), from))
@@ -148,7 +151,7 @@ fn fill_interruptibly(
         let mut bytes = vec![0; len];
         let count = len.div_ceil(PIECE);
         let pieces = bytes.chunks_mut(PIECE).zip((offset..).step_by(PIECE));
-        each(count, pieces, |(piece, start)| {
+        each(count, most_threads(), pieces, |(piece, start)| {
             file.read_at(piece, start).map(drop)
         })?;
         Ok(bytes)

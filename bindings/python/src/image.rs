@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use pyo3::{Bound, PyResult, Python, pyclass, pymethods, types::PyBytes};
+use pyo3::{Bound, PyAny, PyResult, Python, pyclass, pymethods, types::PyBytes};
 use verimount::{Error, Image as VerifiedImage};
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     handle::Handle,
     interrupt::ask,
     metadata::{Attributes, attributes},
+    ranges::{Range, read_ranges},
 };
 
 /// An image of a directory tree.
@@ -44,6 +45,25 @@ impl Image {
     fn open(&self, py: Python<'_>, path: PathBuf) -> PyResult<File> {
         let file = self.ask(py, |image| image.open_file(path))?;
         Ok(File::new(file, self.is_slow))
+    }
+
+    /// Parts of regular files, read side by side: the bytes of each, or the exception of what went wrong with it.
+    fn read_ranges<'py>(
+        &self,
+        py: Python<'py>,
+        ranges: Vec<Range>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let is_slow = self.is_slow;
+        let read = self.ask(py, move |image| Ok(read_ranges(&image, &ranges, is_slow)))?;
+        let shown = read.into_iter().map(|read| match read {
+            Ok(bytes) => PyBytes::new(py, &bytes).into_any(),
+            Err(failure) => failure
+                .exception(py)
+                .into_value(py)
+                .into_bound(py)
+                .into_any(),
+        });
+        Ok(shown.collect())
     }
 
     /// The entries of a directory.

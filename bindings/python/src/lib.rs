@@ -16,6 +16,7 @@ mod make;
 mod metadata;
 mod pieces;
 mod python_source;
+mod ranges;
 
 use pyo3::pymodule;
 

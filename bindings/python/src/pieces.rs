@@ -26,10 +26,11 @@ pub(crate) fn most_threads() -> usize {
     })
 }
 
-/// Does `work` for all pieces, of which there are `count`, by as many threads as that is worth. They take the pieces in order, so
+/// Does `work` for all pieces, of which there are `count`, by at most `most` threads. They take the pieces in order, so
 /// that storage is read in order. After an error no further ones are begun; that of the first piece is returned.
 pub(crate) fn each<P, E: Send>(
     count: usize,
+    most: usize,
     pieces: impl Iterator<Item = P> + Send,
     work: impl Fn(P) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
@@ -50,7 +51,7 @@ pub(crate) fn each<P, E: Send>(
         }
     };
     thread::scope(|scope| {
-        for _ in 1..count.min(most_threads()) {
+        for _ in 1..count.min(most) {
             scope.spawn(worker);
         }
         worker();

@@ -34,7 +34,7 @@ def test_a_flipped_byte_of_a_sealed_file(weights: str) -> None:
         block = offset // 4096 * 4096
         for read in [
             lambda: file.read_at(offset, 1),
-            file.readall,
+            file.read,
             lambda: file.readinto_at(bytearray(len(LARGE)), 0),
         ]:
             with pytest.raises(verimount.Mismatch) as raised:

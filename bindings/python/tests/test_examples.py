@@ -88,7 +88,6 @@ def test_every_public_name_has_a_docstring() -> None:
 
 
 EXAMPLE = """
-import io
 import zipfile
 
 import verimount
@@ -97,7 +96,6 @@ with verimount.open("weights", digest="sha256:...", timeout=5.0) as file:
     data: bytes = file.read(10)
     file.readinto_at(bytearray(10), 5)
     zipfile.ZipFile(file)
-    io.BufferedReader(file)
 
 image = verimount.Image("app.img", digest="sha256:...", cache="/cache")
 for entry in image.iterdir("docs"):

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import subprocess
+import threading
 from pathlib import Path
 from uuid import UUID
 
@@ -74,6 +75,62 @@ def test_what_is_in_it(fs: VerimountFileSystem) -> None:
         assert file.read() == "hello\n"
     fs.get("docs", "copied", recursive=True)
     assert Path("copied/README.md").read_bytes() == SMALL
+
+
+def test_ranges_are_slices_and_fail_alone(fs: VerimountFileSystem) -> None:
+    bounds = [None, 0, 5, -5, 10**6, 2**40, -(2**40)]
+    slices = [(start, end) for start in bounds for end in bounds]
+    read = fs.cat_ranges(["large"] * len(slices), *map(list, zip(*slices)))
+    assert read == [LARGE[start:end] for start, end in slices]
+    assert fs.cat_ranges(["large", "/link"], 1, 4) == [LARGE[1:4], SMALL[1:4]]
+    assert fs.cat_ranges([], [], []) == []
+    first, missing, directory, last = fs.cat_ranges(["large", "missing", "docs", "link"], 0, 3)
+    assert (first, last) == (LARGE[:3], SMALL[:3])
+    assert isinstance(missing, FileNotFoundError) and isinstance(directory, IsADirectoryError)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges(["large", "missing"], 0, 3, on_error="raise")
+    with pytest.raises(ValueError):
+        fs.cat_ranges(["large"], [0, 1], 3)
+    found = fs.cat(["large", "docs"], recursive=True, on_error="omit")
+    assert found == {"large": LARGE, "docs/README.md": SMALL}
+    assert fs.cat("large") == LARGE and fs.cat(["large"]) == {"large": LARGE}
+
+
+def test_ranges_are_read_side_by_side(tree: Path) -> None:
+    (tree / "large").write_bytes(os.urandom(8 << 20))
+    content = (tree / "large").read_bytes()
+    digest = verimount.build(tree, "many.img").digest
+    parties, met = threading.Barrier(4), threading.Event()
+
+    class Source:
+        """Answers the first four only together."""
+
+        name = "many.img"
+        size = os.stat("many.img").st_size
+
+        def read_at(self, offset: int, length: int, /) -> bytes:
+            if armed and not met.is_set():
+                parties.wait(60)
+                met.set()
+            return image[offset : offset + length]
+
+    armed, image = False, Path("many.img").read_bytes()
+    fs = VerimountFileSystem(Source(), digest=digest)
+    assert fs.cat_file("large", 0, 1) == content[:1]
+    armed = True
+    starts = [place << 20 for place in range(1, 8)]
+    read = fs.cat_ranges(["large"] * 7, starts, [start + 1000 for start in starts])
+    assert read == [content[start : start + 1000] for start in starts]
+
+
+def test_an_open_file_is_what_users_of_fsspec_look_for(fs: VerimountFileSystem) -> None:
+    with fs.open("/large", block_size=4096) as file:
+        assert (file.fs, file.path, file.blocksize) == (fs, "/large", 4096)
+        assert (file.size, file.mode, file.name) == (len(LARGE), "rb", "/large")
+        file.seek(100_000)
+        copy = pickle.loads(pickle.dumps(file))
+    assert copy.fs.fsid == fs.fsid and copy.path == "/large" and copy.blocksize == 4096
+    assert copy.read(10) == LARGE[100_000:100_010]
 
 
 def test_what_stands_for_content(fs: VerimountFileSystem, tree: Path) -> None:

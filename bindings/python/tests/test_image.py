@@ -135,6 +135,6 @@ def test_a_closed_image_has_no_descriptors(digest: str) -> None:
             use()
     assert image.digest == digest
     # It was opened before.
-    assert file.readall() == LARGE
+    assert file.read() == LARGE
     file.close()
     assert descriptors("app.img") == 0

@@ -92,6 +92,42 @@ def test_forked_children_fetch_with_threads_of_their_own(weights: str, nginx: st
             assert in_child(check) == 0
 
 
+def test_a_child_reads_on_where_another_thread_was_reading(folder: Path) -> None:
+    """The thread does not exist in the child, and would keep the buffer locked for ever."""
+    Path("weights").write_bytes(LARGE)
+    digest = verimount.seal("weights")
+    here = os.getpid()
+    asked, answered = threading.Event(), threading.Event()
+
+    class Source:
+        name = "source"
+        size = len(LARGE)
+
+        def read_at(self, offset: int, length: int, /) -> bytes:
+            if armed and os.getpid() == here:
+                asked.set()
+                assert answered.wait(60)
+            return LARGE[offset : offset + length]
+
+    armed = False
+    file = verimount.open(Source(), digest=digest, sidecar="weights.verity")
+    file.seek(1_000_000)
+    armed = True
+    reader = threading.Thread(target=file.read, args=(10,))
+    reader.start()
+    assert asked.wait(60)
+
+    def check() -> None:
+        file.seek(500_000)
+        assert file.read(10) == LARGE[500_000:500_010]
+
+    try:
+        assert in_child(check) == 0
+    finally:
+        answered.set()
+        reader.join()
+
+
 def test_a_child_does_not_open_other_bytes(folder: Path) -> None:
     Path("weights").write_bytes(LARGE)
     verimount.seal("weights")
@@ -170,7 +206,7 @@ def test_pickles_hold_no_secret(weights: str, nginx: str) -> None:
         assert file.read(10) == LARGE[:10]
         with pytest.raises(pickle.PicklingError, match="secret"):
             pickle.dumps(file)
-        assert file.name == url and "t0psecret" not in repr(file) + repr(file._opened.opening)
+        assert file.name == url and "t0psecret" not in repr(file) + repr(file.raw.opened.opening)
         with pytest.raises(verimount.WrongContent) as raised:
             verimount.open(location, digest="sha256:" + "0" * 64, sidecar=f"{url}.verity?t0psecret")
         assert "t0psecret" not in repr(raised.value) + str(raised.value) + str(raised.value.filename)

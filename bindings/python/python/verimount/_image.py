@@ -78,7 +78,8 @@ class Image:
 
     def read_bytes(self, path: StrPath) -> bytes:
         """The content of a regular file."""
-        return self.open(path).readall()
+        file = self._open.file(os.fspath(path))
+        return file.read(0, file.size)
 
     def read_text(
         self, path: StrPath, encoding: str = "utf-8", errors: str = "strict"
@@ -181,7 +182,7 @@ class ImagePath:
         """Opens the file as text, by default UTF-8, or for ``rb`` as bytes; further arguments are those of :class:`io.TextIOWrapper`."""
         if mode not in ("r", "rt", "rb"):
             raise ValueError(f"the mode is r or rb, not {mode}")
-        reader = io.BufferedReader(self.image.open(self._path))
+        reader = self.image.open(self._path)
         if mode == "rb":
             return reader
         return io.TextIOWrapper(reader, encoding or "utf-8", *args, **kwargs)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from typing import Any, NoReturn
 
@@ -24,7 +24,7 @@ from fsspec.utils import tokenize
 
 from . import _verimount
 from ._errors import InvalidInput
-from ._file import File
+from ._file import BLOCK_SIZE, File
 from ._image import Image, ImagePath
 from ._opening import Location, Options
 
@@ -188,18 +188,56 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
             info["destination"] = path.readlink()
         return info
 
-    def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> File:
+    def _open(
+        self, path: str, mode: str = "rb", block_size: int | None = None, **kwargs: Any
+    ) -> OpenFile:
         if mode != "rb":
             _read_only()
-        return self.image.open(self._strip_protocol(path))
+        return OpenFile(self, self._strip_protocol(path), block_size or BLOCK_SIZE)
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
         """The bytes of a file, or those from ``start`` on to before ``end``; negative ones count from its end."""
-        file = self._open(path)
+        file = self.image._open.file(self._strip_protocol(path))
         first, last, _ = slice(start, end).indices(file.size)
-        return file.read_at(first, max(0, last - first))
+        return file.read(first, max(0, last - first))
+
+    def cat_ranges(
+        self,
+        paths: list[str],
+        starts: int | Sequence[int | None] | None,
+        ends: int | Sequence[int | None] | None,
+        max_gap: None = None,
+        on_error: str = "return",
+        **kwargs: Any,
+    ) -> list[Any]:
+        """Parts of files, read side by side; what went wrong with one is returned in its place, or raised."""
+        if max_gap is not None:
+            raise NotImplementedError("what is between ranges is never read with them")
+        if not isinstance(paths, list):
+            raise TypeError("paths is a list")
+        bounds = [given if isinstance(given, list) else [given] * len(paths) for given in (starts, ends)]
+        if any(len(given) != len(paths) for given in bounds):
+            raise ValueError("starts and ends are as many as paths")
+        ranges = list(zip(map(self._strip_protocol, paths), *bounds))
+        read = self.image._image.read_ranges(ranges)
+        if on_error != "return":
+            _raise_first(read)
+        return read
+
+    def cat(
+        self, path: str | list[str], recursive: bool = False, on_error: str = "raise", **kwargs: Any
+    ) -> Any:
+        """The content of a file or, by their paths, of several, read side by side."""
+        paths = self.expand_path(path, recursive=recursive, **kwargs)
+        if len(paths) == 1 and paths[0] == self._strip_protocol(path):
+            return self.cat_file(paths[0], **kwargs)
+        read = self.cat_ranges(paths, kwargs.get("start"), kwargs.get("end"))
+        if on_error == "raise":
+            _raise_first(read)
+        found = zip(paths, read)
+        return {path: one for path, one in found if on_error == "return" or isinstance(one, bytes)}
 
     def created(self, path: str) -> datetime:
         """When content or attributes of a file were changed last."""
@@ -223,6 +261,31 @@ class VerimountFileSystem(AbstractFileSystem):  # type: ignore[misc]
     # All that changes something.
     mkdir = makedirs = rmdir = _rm = rm_file = rm = cp_file = mv = touch = _refuse
     pipe_file = put_file = _refuse
+
+
+class OpenFile(File):
+    """A file that is open in such a file system, with what users of fsspec look for."""
+
+    def __init__(self, fs: VerimountFileSystem, path: str, block_size: int) -> None:
+        super().__init__(fs.image._open, path, block_size)
+        self.fs = fs
+        self.path = path
+        self.blocksize = block_size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened_at, (self.fs, self.path, self.blocksize, self.tell())
+
+
+def _opened_at(fs: VerimountFileSystem, path: str, block_size: int, position: int) -> OpenFile:
+    file = OpenFile(fs, path, block_size)
+    file.seek(position)
+    return file
+
+
+def _raise_first(read: list[Any]) -> None:
+    for one in read:
+        if isinstance(one, Exception):
+            raise one
 
 
 def _unpickled(
