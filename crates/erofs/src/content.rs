@@ -41,6 +41,7 @@ impl Image {
             return Ok(&[]);
         }
         let first = self.run(inode, offset, len)?;
+        self.note_end(inode, offset, &first);
         if first.len >= to_u64(len) {
             return self.lend(first.stored, len, scratch);
         }
@@ -61,6 +62,16 @@ impl Image {
             && let Ok(device) = self.devices.get(device)
         {
             device.will_need(at, len.min(piece.len));
+        }
+    }
+
+    /// Says to the device where a content is of which a piece, from `offset` on, is read, if it is in one piece.
+    fn note_end(&self, inode: &Inode, offset: u64, piece: &Piece) {
+        if let Layout::Flat { .. } = inode.layout
+            && let Stored::Plain(Place::Device { device, at }) = piece.stored
+            && let Ok(device) = self.devices.get(device)
+        {
+            device.will_end(at.saturating_sub(offset)..at.saturating_add(piece.len));
         }
     }
 

@@ -187,8 +187,11 @@ impl Tree for RomfsTree {
             return Ok(&[]);
         }
         // Inside the image: the reader has checked that all of the content is.
-        let start = node.data_offset.saturating_add(offset);
-        Ok(self.image.source().read_borrowed(scratch, start, len)?)
+        let content = node.data_offset..node.data_offset.saturating_add(node.size.into());
+        let start = content.start.saturating_add(offset);
+        let source = self.image.source();
+        source.will_end(content);
+        Ok(source.read_borrowed(scratch, start, len)?)
     }
 
     fn readlink<'s>(

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use crate::{ReadAt, ReadError, Scratch, Streams, check_range};
 
 /// Decides what is read ahead: tells another source [where](ReadAt::will_reach) its sequential readers will go.
@@ -66,5 +68,9 @@ impl<S: ReadAt> ReadAt for ReadAhead<S> {
 
     fn will_stop(&self, offset: u64) {
         self.streams.will_stop(offset);
+    }
+
+    fn will_end(&self, content: Range<u64>) {
+        self.streams.will_end(content);
     }
 }

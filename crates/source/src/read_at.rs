@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use crate::{ReadError, Scratch};
 
@@ -54,6 +54,12 @@ pub trait ReadAt: Send + Sync {
     fn will_stop(&self, offset: u64) {
         let _ = offset;
     }
+
+    /// A hint that these bytes are one content, such as that of a file, of which some are about to be read: who reads no other
+    /// one does not read on over its end. For [`ReadAhead`](crate::ReadAhead) only.
+    fn will_end(&self, content: Range<u64>) {
+        let _ = content;
+    }
 }
 
 /// Checks that `len` bytes from `offset` on lie inside a source of `size` bytes.
@@ -103,6 +109,10 @@ macro_rules! forward_read_at {
 
             fn will_stop(&self, offset: u64) {
                 $crate::ReadAt::will_stop(&**self, offset);
+            }
+
+            fn will_end(&self, content: ::std::ops::Range<u64>) {
+                $crate::ReadAt::will_end(&**self, content);
             }
         }
     )*};

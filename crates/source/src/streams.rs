@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::{collections::VecDeque, ops::Range};
 
 use verimount_sync::Mutex;
 
@@ -23,6 +23,10 @@ const MIN_AHEAD: u64 = 4 << 20;
 /// far sources for the same ranges, which caches on the way can answer.
 pub const LARGEST_STEP: u64 = 16 << 20;
 
+/// How far over the end of a content is announced for each end that the reader went over before, in bytes: nothing to who reads
+/// one file, and soon much to who reads many small ones in order.
+const OVER_AN_END: u64 = 256 << 10;
+
 /// Distinguishes sequential readers of one source from random ones, and from one another.
 #[derive(Debug, Default)]
 pub struct Streams(Mutex<State>);
@@ -35,6 +39,8 @@ struct State {
     total: u64,
     /// Where no stream goes on, as somebody has said.
     stop: Option<u64>,
+    /// Contents of which some is being read, as somebody has said: the last one at the end.
+    contents: VecDeque<Range<u64>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +55,10 @@ struct Stream {
     since: u64,
     /// Up to where it was announced.
     announced: u64,
+    /// The end of the furthest content that it has read of; 0 if none is known.
+    content_end: u64,
+    /// How many contents it has read to their ends.
+    contents: u64,
 }
 
 impl Streams {
@@ -60,6 +70,18 @@ impl Streams {
     /// Announces nothing behind `offset` to readers that are before it.
     pub(crate) fn will_stop(&self, offset: u64) {
         self.0.lock().stop = Some(offset);
+    }
+
+    /// Notes that these bytes are one content, some of which is about to be read.
+    pub(crate) fn will_end(&self, content: Range<u64>) {
+        let contents = &mut self.0.lock().contents;
+        if contents.back() != Some(&content) {
+            contents.retain(|other| *other != content);
+            contents.push_back(content);
+            if contents.len() > STREAMS {
+                contents.pop_front();
+            }
+        }
     }
 
     /// Records a read. Returns what is to be announced ahead of it: nothing, if that was done or the reader is not
@@ -98,14 +120,22 @@ impl State {
                 run: 0,
                 since: self.total,
                 announced: 0,
+                content_end: 0,
+                contents: 0,
             },
         };
+        let mut contents = self.contents.iter().rev();
+        let content = contents.find(|content| content.contains(&read.start));
+        let content_end = content.map_or(0, |content| content.end);
+        let is_next = content_end > before.content_end && before.content_end > 0;
         let len = read.end - read.start;
         self.total = self.total.saturating_add(len);
         let stream = Stream {
             start: before.start.min(read.start),
             end: before.end.max(read.end),
             run: before.run.saturating_add(len),
+            content_end: before.content_end.max(content_end),
+            contents: before.contents + u64::from(is_next),
             ..before
         };
         // Truncating drops the least recently used.
@@ -139,7 +169,10 @@ impl State {
             .filter(|start| *start >= read.end);
         // A read over it is the last before it: units of layers above do not end there.
         let stop = self.stop.filter(|stop| *stop > read.start);
-        let next = next.chain(stop).min();
+        let over = own.contents.saturating_mul(OVER_AN_END);
+        let end = Some(own.content_end).filter(|end| *end >= read.end);
+        let end = end.map(|end| end.saturating_add(over));
+        let next = next.chain(stop).chain(end).min();
         let horizon = read.end.saturating_add(ahead) / step * step;
         horizon.min(next.unwrap_or(u64::MAX))
     }
@@ -265,6 +298,40 @@ mod tests {
         assert_eq!(before.last().unwrap().end, stop);
         let behind = announced(&streams, 19 * MB..30 * MB, MB);
         assert!(behind.last().unwrap().end > 30 * MB);
+    }
+
+    #[test]
+    fn nothing_is_announced_over_the_end_of_the_only_content() {
+        let streams = Streams::default();
+        streams.will_end(3 * MB..20 * MB + 5);
+        let all = announced(&streams, 3 * MB..20 * MB + 5, MB / 2);
+        assert_eq!(all.last().unwrap().end, 20 * MB + 5);
+    }
+
+    #[test]
+    fn more_is_announced_over_an_end_the_more_were_read() {
+        let streams = Streams::default();
+        let size = MB / 4 + 1;
+        for number in 0..200 {
+            let content = number * size..(number + 1) * size;
+            streams.will_end(content.clone());
+            let ends = announced(&streams, content.clone(), 64 << 10);
+            let furthest = ends.iter().map(|range| range.end).max().unwrap_or(0);
+            assert!(furthest <= content.end + number * OVER_AN_END, "{number}");
+        }
+        let announced = streams.0.lock().streams[0].announced;
+        assert!(announced > 200 * size + 12 * MB, "{announced}");
+    }
+
+    #[test]
+    fn contents_of_other_readers_end_nothing() {
+        let streams = Streams::default();
+        for number in 0..STREAMS as u64 {
+            let start = (100 + number) * MB;
+            streams.will_end(start..start + MB);
+        }
+        let all = announced(&streams, 0..10 * MB, MB);
+        assert!(all.last().unwrap().end > 10 * MB);
     }
 
     #[test]

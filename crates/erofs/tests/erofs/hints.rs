@@ -99,3 +99,36 @@ fn readers_of_inodes_are_stopped_before_the_first_data() {
         assert_eq!(reached, Some(stop), "{looked_up:?}");
     }
 }
+
+/// Who reads one file needs nothing of the next one; who has read several probably does.
+#[test]
+fn readers_of_one_file_are_stopped_at_its_end() {
+    const SIZE: usize = 3 << 20;
+    const NAMES: [&str; 3] = ["first", "second", "third"];
+    let mut builder = Builder::new(12);
+    let content = noise(SIZE, 1);
+    let files = NAMES.map(|name| (name.as_bytes(), builder.file(&content), FILE));
+    let source = Arc::new(Watched::new(builder.finish(&files)));
+    let checked = Checked::unverified(source.clone()).read_ahead();
+    let tree = ErofsTree::open(checked, Vec::new()).unwrap();
+    let mut scratch = Scratch::default();
+    let mut ends = Vec::new();
+    let mut reached = Vec::new();
+    for name in NAMES {
+        let file = tree.lookup(NodeId::ROOT, name.as_ref()).unwrap().node;
+        source.take_events();
+        for offset in (0..SIZE).step_by(128 << 10) {
+            tree.read(file, offset as u64, 128 << 10, &mut scratch)
+                .unwrap();
+        }
+        let events = source.take_events();
+        let end_of = |kind| {
+            let kind = events.iter().filter(|(event, _)| *event == kind);
+            kind.map(|(_, range)| range.end).max()
+        };
+        ends.push(end_of(WatchedEvent::Read).unwrap());
+        reached.push(end_of(WatchedEvent::Reach));
+    }
+    assert_eq!(reached[0], Some(ends[0]));
+    assert_eq!(reached[1], Some(ends[1] + (256 << 10)));
+}
