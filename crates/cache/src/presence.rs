@@ -139,8 +139,10 @@ mod tests {
         file.set_len(size).unwrap();
         let data = vec![1; 2 * GRANULE as usize];
         file.write_all_at(&data, GRANULE).unwrap();
-        // Half a granule.
+        // Halves of granules.
         file.write_all_at(&data[..GRANULE as usize / 2], 5 * GRANULE)
+            .unwrap();
+        file.write_all_at(&data[..GRANULE as usize / 2], 7 * GRANULE + GRANULE / 2)
             .unwrap();
         file.write_all_at(&data[..5000], 10 * GRANULE).unwrap();
         let ranges: Vec<_> = data_ranges(&file, 0..100).collect();

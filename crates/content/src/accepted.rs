@@ -238,9 +238,10 @@ fn find_own_seal(place: &Place, source: Arc<dyn Fetch>) -> Result<Seal, Error> {
 
 #[cfg(all(test, feature = "remote"))]
 mod tests {
-    use std::path::Path;
+    use std::{fs::File, num::NonZeroUsize, ops::ControlFlow, path::Path};
 
     use verimount_remote::registry::BlobDigest;
+    use verimount_verity::{SealLayout, TreeParams, dm_verity, seal};
 
     use super::*;
     use crate::{ErrorKind, Options};
@@ -280,5 +281,115 @@ mod tests {
             let refused = add(&named, &mut other.clone(), &place).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::WrongContent);
         }
+    }
+
+    const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+
+    /// Writes `file` with its seal, and the same with one of dm-verity beside it. Returns the places, the digest and the root hash.
+    fn sealed(folder: &Path) -> ([Place; 2], FileDigest, RootHash) {
+        let data = vec![7; 200 * 4096];
+        let [file, device, beside] =
+            ["file", "device", "device.verity"].map(|name| folder.join(name));
+        std::fs::write(&file, &data).unwrap();
+        std::fs::write(&device, &data).unwrap();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let (appended, threads) = (SealLayout::Appended, NonZeroUsize::MIN);
+        let out = File::options().write(true).open(&file).unwrap();
+        let made = seal(
+            &data,
+            &out,
+            appended,
+            &TreeParams::default(),
+            threads,
+            go_on,
+        );
+        let digest = made.unwrap().file_digest();
+        let (out, params) = (File::create(beside).unwrap(), dm_verity::Params::default());
+        let made = dm_verity::seal(&data, &out, SealLayout::Sidecar, &params, threads, go_on);
+        let places = [file, device].map(|path| Place::new(path.into(), &Options::default()));
+        (places, digest, made.unwrap().root.into())
+    }
+
+    #[test]
+    fn what_was_found_is_all_that_is_accepted_from_then_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let ([file, device], own, root) = sealed(folder.path());
+        let (of_file, _) = Accepted::OwnSeal.found_at(&file).unwrap();
+        let signed = Accepted::FsVerity {
+            digest: None,
+            key: Some(PublicKey::parse(KEY).unwrap()),
+        };
+        for accepted in [Accepted::OwnSeal, signed] {
+            let is_signed = !matches!(accepted, Accepted::OwnSeal);
+            assert!(matches!(
+                accepted.only(&of_file),
+                Accepted::FsVerity { digest: Some(digest), key }
+                    if digest == own && key.is_some() == is_signed
+            ));
+        }
+        let pinned = Accepted::DmVerity {
+            root: root.clone(),
+            superblock: None,
+        };
+        let (of_device, _) = pinned.found_at(&device).unwrap();
+        assert!(matches!(
+            Accepted::OwnSeal.only(&of_device),
+            Accepted::DmVerity { root: only, .. } if only == root
+        ));
+    }
+
+    #[test]
+    fn the_number_of_blocks_is_that_which_is_pinned() {
+        let folder = tempfile::tempdir().unwrap();
+        let ([_, device], _, root) = sealed(folder.path());
+        for blocks in [199, 200, 201] {
+            let accepted = Accepted::DmVerity {
+                root: root.clone().with_data_blocks(blocks),
+                superblock: None,
+            };
+            let kind = accepted.found_at(&device).err().map(|error| error.kind());
+            let expected = Some(ErrorKind::WrongContent).filter(|_| blocks != 200);
+            assert_eq!(kind, expected, "{blocks}");
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_kept_elsewhere_is_looked_at_as_any_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let ([file, device], own, root) = sealed(folder.path());
+        let (seal, _) = Accepted::OwnSeal.found_at(&file).unwrap();
+        let key = || PublicKey::parse(KEY).unwrap();
+        for (expected, key, is_right) in [
+            (own, None, true),
+            (digest("1"), None, false),
+            (own, Some(key()), false),
+        ] {
+            let accepted = Accepted::FsVerity {
+                digest: Some(expected),
+                key,
+            };
+            assert_eq!(accepted.of_head(&file, seal.head()).is_some(), is_right);
+        }
+        let accepted = |superblock| Accepted::DmVerity {
+            root: root.clone(),
+            superblock,
+        };
+        let (seal, _) = accepted(None).found_at(&device).unwrap();
+        for (named, is_right) in [(seal.head(), true), (b"another", false)] {
+            let named = NamedSuperblock::Digest(BlobDigest::of(named));
+            let found = accepted(Some(named)).of_head(&device, seal.head());
+            assert_eq!(found.is_some(), is_right);
+        }
+    }
+
+    /// What cannot be compared is not right.
+    #[test]
+    fn a_superblock_in_a_layer_that_cannot_be_read_is_not_accepted() {
+        let folder = tempfile::tempdir().unwrap();
+        let ([_, device], _, root) = sealed(folder.path());
+        let area = find_hash_area(&device, device.content().unwrap().0).unwrap();
+        let missing = Place::new(folder.path().join("missing").into(), &Options::default());
+        let named = NamedSuperblock::InLayer(BlobDigest::of(b""));
+        assert!(accept_device(&missing, &area, &root, Some(named)).is_err());
     }
 }

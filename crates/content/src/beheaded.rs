@@ -135,4 +135,33 @@ mod tests {
         assert!(!is_found(&other));
         assert!(fs::read(&other).unwrap() == of_other);
     }
+
+    /// It may be there only.
+    #[test]
+    fn what_may_be_a_signature_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        let mut damaged = sealed(&own, [1; 100]);
+        let mut options = Options {
+            repair: true,
+            mirrors: vec![own.as_path().into()],
+            ..Options::default()
+        };
+        let place = |options: &Options| Place::new(own.as_path().into(), options);
+        let (seal, _) = Accepted::OwnSeal.found_at(&place(&options)).unwrap();
+        let descriptor = damaged.len() - 4096;
+        damaged[descriptor + 20] ^= 1;
+        damaged[descriptor + DESCRIPTOR_SIZE] ^= 1;
+        fs::write(&own, &damaged).unwrap();
+        let found = |options: &Options| {
+            let place = place(options);
+            let (source, _) = place.content().unwrap();
+            beheaded(&seal, &place, source)
+        };
+        assert!(found(&options).is_some());
+        assert!(fs::read(&own).unwrap() == damaged);
+        // If the seal is said to be elsewhere, that is where it is.
+        options.sidecar = Some(folder.path().join("missing").into());
+        assert!(found(&options).is_none());
+    }
 }

@@ -75,3 +75,21 @@ impl LayerNote {
             .map_err(|error| Fault::seal(location, error))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_has_a_longest_length() {
+        let note = format!(
+            r#"{{"roothash": "{}", "hashoffset": 4096}}"#,
+            "0a".repeat(32)
+        );
+        for (len, is_read) in [(MAX_LEN, true), (MAX_LEN + 1, false)] {
+            let mut text = note.clone().into_bytes();
+            text.resize(len as usize, b' ');
+            assert_eq!(LayerNote::read(&text).is_ok(), is_read, "{len}");
+        }
+    }
+}

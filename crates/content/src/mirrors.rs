@@ -325,3 +325,53 @@ impl Origin for MirroredOrigin {
         self.origin.close();
     }
 }
+
+#[cfg(all(test, feature = "remote"))]
+mod tests {
+    use verimount_testkit::RegistryServer;
+
+    use super::*;
+    use crate::Pins;
+
+    /// A manifest, and its digest.
+    fn manifest(size: u64) -> (String, String) {
+        let blob = format!(
+            r#"{{"mediaType": "a/b", "digest": "sha256:{}", "size": {size}}}"#,
+            "0".repeat(64)
+        );
+        let text = format!(r#"{{"schemaVersion": 2, "config": {blob}, "layers": [{blob}]}}"#);
+        let digest = verimount_remote::registry::BlobDigest::of(text.as_bytes());
+        (text, digest.to_string())
+    }
+
+    #[test]
+    fn a_mirror_answers_for_what_it_is_known_to_have() {
+        let server = RegistryServer::honest();
+        let [(own, digest), (other, of_other)] = [1, 2].map(manifest);
+        server.store_manifest(&digest, own.clone());
+        server.store_manifest("tag", own);
+        server.store_manifest(&of_other, other);
+        let (named, of_other) = (format!("@{digest}"), format!("@{of_other}"));
+        let pins = Trust::Pinned(Pins {
+            root_hash: Some("0".repeat(64).parse().unwrap()),
+            ..Pins::default()
+        });
+        let (no_pins, unpinned) = (Trust::Pinned(Pins::default()), Trust::Unpinned);
+        for (first, mirror, trust, answers) in [
+            (&*named, &*named, &unpinned, true),
+            (&named, &of_other, &unpinned, false),
+            (&named, &of_other, &pins, false),
+            (&named, ":tag", &pins, false),
+            (":tag", ":tag", &pins, true),
+            (":tag", ":tag", &no_pins, false),
+            (":tag", ":tag", &unpinned, false),
+        ] {
+            let at = |host: &str, name| format!("oci://{host}/repository{name}").parse().unwrap();
+            // Nobody listens there.
+            let places = [at("127.0.0.1:1", first), at(server.host(), mirror)];
+            let places = places.map(|at| Arc::new(Place::new(at, &Options::default())));
+            let answered = answering(&places, trust).is_ok();
+            assert_eq!(answered, answers, "{first} {mirror} {trust:?}");
+        }
+    }
+}

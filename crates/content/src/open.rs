@@ -169,3 +169,57 @@ fn read_like(
     let tree = seal.tree_unverified().clone();
     Ok((seal.with_sources(Arc::new(data), tree), unshared))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, num::NonZeroUsize, ops::ControlFlow, path::Path};
+
+    use verimount_verity::{TreeParams, append_seal};
+
+    use super::*;
+    use crate::ErrorKind;
+
+    fn write_sealed(path: &Path) {
+        let data = vec![7; 5000];
+        fs::write(path, &data).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        let (params, threads) = (TreeParams::default(), NonZeroUsize::MIN);
+        let go_on = &mut |_| ControlFlow::Continue(());
+        append_seal(&data, &file, &params, threads, go_on).unwrap();
+    }
+
+    #[test]
+    fn mirrors_are_for_what_is_verified_and_not_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        write_sealed(&path);
+        for (trust, mirrors, refused) in [
+            (Trust::Unpinned, 15, None),
+            (Trust::Unpinned, 16, Some(ErrorKind::InvalidInput)),
+            (Trust::Unverified, 0, None),
+            (Trust::Unverified, 1, Some(ErrorKind::NotTrusted)),
+        ] {
+            let options = Options {
+                mirrors: vec![path.as_path().into(); mirrors],
+                ..Options::default()
+            };
+            let opened = open(path.as_path().into(), &trust, &options);
+            assert_eq!(opened.err().map(|error| error.kind()), refused, "{mirrors}");
+        }
+    }
+
+    #[test]
+    fn a_first_place_that_is_missing_is_not_well_because_others_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, mirror] = ["first", "mirror"].map(|name| folder.path().join(name));
+        write_sealed(&mirror);
+        let options = Options {
+            mirrors: vec![mirror.as_path().into()],
+            repair: true,
+            ..Options::default()
+        };
+        let location: Location = first.as_path().into();
+        let opened = open(location.clone(), &Trust::Unpinned, &options).unwrap();
+        assert!(opened.mirrored.unwrap().first_alone(&location).is_err());
+    }
+}

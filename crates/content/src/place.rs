@@ -190,3 +190,68 @@ fn open_mendable(path: &Path) -> Result<(Arc<dyn Fetch>, StoredFile), Error> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn location(name: &str) -> Location {
+        Path::new(name).into()
+    }
+
+    fn hash_area(place: &Place) -> (Option<String>, u64) {
+        let (sidecar, offset) = place.hash_area().unwrap();
+        (sidecar.map(|sidecar| sidecar.to_string()), offset)
+    }
+
+    #[test]
+    fn options_say_where_the_seal_of_the_first_place_is() {
+        let (none, beside) = (None, |name: &str| Some(name.to_owned()));
+        for (sidecar, offset, first, mirror) in [
+            (None, None, (beside("a.verity"), 0), (beside("b.verity"), 0)),
+            (None, Some(4096), (none.clone(), 4096), (none, 4096)),
+            (Some("s"), None, (beside("s"), 0), (beside("b.verity"), 0)),
+            (
+                Some("s"),
+                Some(4096),
+                (beside("s"), 4096),
+                (beside("b.verity"), 0),
+            ),
+        ] {
+            let options = Options {
+                sidecar: sidecar.map(location),
+                hash_offset: offset,
+                ..Options::default()
+            };
+            let is_known = sidecar.is_some() || offset.is_some();
+            let place = Place::new(location("a"), &options);
+            assert_eq!(hash_area(&place), first);
+            assert_eq!(place.is_to_be_searched().unwrap(), !is_known);
+            let place = Place::of_mirror(location("b"), &options);
+            assert_eq!(hash_area(&place), mirror);
+        }
+    }
+
+    #[test]
+    fn a_file_is_mended_only_if_it_is_elsewhere_too() {
+        for (repair, mirrors) in [(false, 0), (false, 1), (true, 0), (true, 1)] {
+            let options = Options {
+                repair,
+                mirrors: vec![location("b"); mirrors],
+                ..Options::default()
+            };
+            let place = Place::new(location("a"), &options);
+            assert_eq!(place.is_mended, repair && mirrors > 0);
+        }
+    }
+
+    /// So the registry, which is not there, need not be asked.
+    #[cfg(feature = "remote")]
+    #[test]
+    fn a_tag_pins_nothing() {
+        let tag = "oci://127.0.0.1:1/repository:tag".parse().unwrap();
+        let place = Place::new(tag, &Options::default());
+        assert!(place.named().unwrap().is_none());
+        assert!(place.manifest().is_err());
+    }
+}

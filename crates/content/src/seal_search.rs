@@ -122,3 +122,99 @@ pub(crate) fn look_for_note(place: &Place) -> Result<Option<LayerNote>, Error> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, File},
+        num::NonZeroUsize,
+        ops::ControlFlow,
+        path::Path,
+    };
+
+    use verimount_verity::{SealLayout, TreeParams, dm_verity, seal};
+
+    use super::*;
+    use crate::{ErrorKind, Options};
+
+    const SIZE: usize = 200 * 4096;
+
+    fn found<T>(
+        path: &Path,
+        options: &Options,
+        find: impl Fn(&Place, Arc<dyn Fetch>) -> Result<T, Error>,
+    ) -> Result<T, ErrorKind> {
+        let place = Place::new(path.into(), options);
+        let (source, _) = place.content().unwrap();
+        find(&place, source).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn a_damaged_seal_is_not_replaced_by_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, beside] = ["file", "file.verity"].map(|name| folder.path().join(name));
+        let data = vec![7; SIZE];
+        fs::write(&path, &data).unwrap();
+        let (params, threads) = (TreeParams::default(), NonZeroUsize::MIN);
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let file = File::options().write(true).open(&path).unwrap();
+        seal(&data, &file, SealLayout::Appended, &params, threads, go_on).unwrap();
+        let find = |place: &Place, source| look_for_seal(place, source);
+        assert!(found(&path, &Options::default(), find).unwrap().is_some());
+        let mut damaged = fs::read(&path).unwrap();
+        let descriptor = damaged.len() - 4096;
+        damaged[descriptor + 200] ^= 1;
+        fs::write(&path, &damaged).unwrap();
+        // Of the file as it is.
+        let file = File::create(beside).unwrap();
+        seal(
+            &damaged,
+            &file,
+            SealLayout::Sidecar,
+            &params,
+            threads,
+            go_on,
+        )
+        .unwrap();
+        assert_eq!(
+            found(&path, &Options::default(), find).err(),
+            Some(ErrorKind::Corrupt)
+        );
+    }
+
+    #[test]
+    fn a_hash_area_is_only_where_options_say_that_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, beside, note] =
+            ["file", "sidecar", "file.dmverity"].map(|name| folder.path().join(name));
+        let data = vec![7; SIZE];
+        fs::write(&path, &data).unwrap();
+        let (params, threads) = (dm_verity::Params::default(), NonZeroUsize::MIN);
+        let (out, go_on) = (File::create(&beside).unwrap(), &mut |_| {
+            ControlFlow::Continue(())
+        });
+        dm_verity::seal(&data, &out, SealLayout::Sidecar, &params, threads, go_on).unwrap();
+        let behind = [vec![0; 4096], fs::read(&beside).unwrap()].concat();
+        fs::write(&beside, behind).unwrap();
+        let options = |hash_offset| Options {
+            sidecar: Some(beside.as_path().into()),
+            hash_offset,
+            ..Options::default()
+        };
+        let find = |place: &Place, source| find_hash_area(place, source);
+        assert!(found(&path, &options(Some(4096)), find).is_ok());
+        assert!(found(&path, &options(None), find).is_err());
+
+        // There is none, and the note does not count.
+        fs::write(note, "nonsense").unwrap();
+        let given = Options {
+            hash_offset: Some(4096),
+            ..Options::default()
+        };
+        let look = |place: &Place, source: Arc<dyn Fetch>| look_for_hash_area(place, &source);
+        assert!(found(&path, &given, look).is_err());
+        let note = |place: &Place, _: Arc<dyn Fetch>| look_for_note(place);
+        assert!(found(&path, &given, note).unwrap().is_none());
+        assert!(found(&path, &options(None), note).unwrap().is_none());
+    }
+}

@@ -96,3 +96,18 @@ impl FromStr for RootHash {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_hash_has_the_length_of_a_digest() {
+        for (bytes, is_one) in [(0, false), (31, false), (32, true), (33, false), (64, true)] {
+            let root = "0a".repeat(bytes).parse::<RootHash>();
+            assert_eq!(root.is_ok(), is_one, "{bytes}");
+        }
+        let root: RootHash = "0a".repeat(32).parse().unwrap();
+        assert_eq!(root.with_data_blocks(5).data_blocks, Some(5));
+    }
+}

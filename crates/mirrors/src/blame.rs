@@ -237,4 +237,14 @@ mod tests {
         assert_eq!(are_many, Some(MAX_RANGES));
         assert!(blame.is_empty());
     }
+
+    #[test]
+    fn a_place_that_has_it_right_excuses_no_other() {
+        let mut blame = Blame::new(2);
+        for place in [0, 1, 1] {
+            blame.strike(&(0..10), place);
+        }
+        blame.clear(&(0..10), 0);
+        assert_eq!(blame.at(&(0..10)), (10, vec![0, 2]));
+    }
 }

@@ -503,3 +503,87 @@ fn nothing_is_replaced_unless_that_is_wanted() {
     mirrors.finish_repairs();
     assert!(*copies[0].bytes.lock() != noise(SIZE, 1));
 }
+
+/// What is in a cache says nothing about the place.
+#[test]
+fn a_place_that_rests_is_not_well_because_a_cache_has_its_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Cache::open(folder.path().join("cache"), None).unwrap();
+    let key = Key::new("content").unwrap();
+    let object = cache.object(&key, Part::Data, SIZE as u64).unwrap();
+    let copies = [Copy::new(), Copy::new()];
+    let cached = Arc::new(Cached::new(copies[0].clone(), object));
+    cached.fetch(&mut [0], 0, Ask::default()).unwrap();
+    copies[0].set_failing(true);
+    let mirrors = Mirrors::new(
+        [("a", PlaceKind::Far), ("b", PlaceKind::Near)],
+        TIMEOUT,
+        false,
+    );
+    let source = mirrors.part("data", vec![cached, copies[1].clone()]);
+    mirrors.could_not_open(0, &"it is to rest");
+    thread::sleep(Duration::from_millis(600));
+    read(&source, 0..1000).unwrap();
+    assert!(mirrors.stats().places[0].rests);
+}
+
+/// Ranges that are alike wait to be written: of two places, and of data and tree.
+#[test]
+fn what_is_wrong_in_several_copies_is_replaced_in_each() {
+    let [first, data, tree] = [(); 3].map(|()| [(); 3].map(|()| Copy::new()));
+    let places = ["a", "b", "c"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::new(places, TIMEOUT, true);
+    // Its repair waits for this lock, and all others for it.
+    let waiting = first[0].unwritable.lock();
+    first[0].damage(0..1);
+    read(&mirrored(&mirrors, &first), 0..1000).unwrap();
+    for copy in [&data[0], &data[1]] {
+        copy.damage(0..2000);
+    }
+    tree[0].damage(1000..3000);
+    read(&mirrored(&mirrors, &data), 0..2000).unwrap();
+    read(&mirrored(&mirrors, &tree), 1000..3000).unwrap();
+    drop(waiting);
+    mirrors.finish_repairs();
+    for copy in first.iter().chain(&data).chain(&tree) {
+        assert!(*copy.bytes.lock() == noise(SIZE, 1));
+    }
+}
+
+#[test]
+#[should_panic(expected = "copy.length() == copies[0].length()")]
+fn copies_have_the_same_size() {
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let copies: [Arc<dyn Fetch>; 2] = [Copy::new(), Arc::new(noise(SIZE - 1, 1))];
+    Mirrors::new(places, TIMEOUT, false).part("data", copies.into());
+}
+
+#[test]
+fn nothing_is_replaced_at_a_far_place() {
+    let copies = [Copy::new(), Copy::new()];
+    copies[0].damage(500..501);
+    let places = [("a", PlaceKind::Far), ("b", PlaceKind::Near)];
+    let mirrors = Mirrors::new(places, TIMEOUT, true);
+    read(&mirrored(&mirrors, &copies), 0..10_000).unwrap();
+    mirrors.finish_repairs();
+    assert_eq!(copies[0].writes.load(SeqCst), 0);
+}
+
+/// A buffer into which nothing was read has zeros, too.
+#[test]
+fn zeros_that_cannot_be_read_are_replaced() {
+    let copies = [Copy::new(), Copy::new()];
+    for copy in &copies {
+        copy.bytes.lock()[..4096].fill(0);
+    }
+    copies[0].unreadable.lock().push(5);
+    let places = ["a", "b"].map(|name| (name, PlaceKind::Near));
+    let mirrors = Mirrors::new(places, TIMEOUT, true);
+    let source = mirrored(&mirrors, &copies);
+    let mut buf = [1; 4096];
+    source.fetch(&mut buf, 0, Ask::default()).unwrap();
+    assert_eq!(buf, [0; 4096]);
+    source.mend(&buf, 0).unwrap();
+    mirrors.finish_repairs();
+    assert_eq!(copies[0].writes.load(SeqCst), 1);
+}

@@ -274,4 +274,16 @@ mod tests {
             assert_eq!(parse_content_range(text), expected, "{text}");
         }
     }
+
+    #[test]
+    fn an_answer_in_chunks_has_no_length() {
+        for (chunked, expected) in [(false, Some(5)), (true, None)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_LENGTH, "5".parse().unwrap());
+            if chunked {
+                headers.insert(TRANSFER_ENCODING, "chunked".parse().unwrap());
+            }
+            assert_eq!(Head::new(200, &headers).size(), expected);
+        }
+    }
 }

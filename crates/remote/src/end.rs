@@ -150,4 +150,21 @@ mod tests {
         let patience = std::time::Duration::from_secs(60);
         assert_eq!(opened.recv_timeout(patience), Ok(true));
     }
+
+    /// Not even for those who compare all bytes: its granules would be taken for others.
+    #[test]
+    fn the_end_of_a_file_of_another_size_is_not_used() {
+        let server = HttpServer::with_ends(noise(1000, 1), |_, _, right| right);
+        let mut session = Session::default();
+        session.tolerate_changes();
+        let client = Client::new(&session, Target::Url(url(&server))).unwrap();
+        let arrived = fetch_end(&client).unwrap();
+        for (size, expected) in [(1000, &arrived.1[..]), (1001, &[])] {
+            let (sender, arriving) = mpsc::sync_channel(1);
+            sender.send(arrived.clone()).unwrap();
+            let (mut version, since) = (arrived.0.clone(), Instant::now());
+            version.size = size;
+            assert_eq!(End { since, arriving }.wait(&client, &version), expected);
+        }
+    }
 }

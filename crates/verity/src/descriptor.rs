@@ -160,4 +160,26 @@ mod tests {
         let largest = crate::geometry::MAX_DATA_SIZE;
         assert!(checked_geometry(&TreeParams::default(), largest).is_ok());
     }
+
+    /// The digest covers none of these bytes, as it is made of what was read.
+    #[test]
+    fn only_one_text_is_a_descriptor() {
+        let params = TreeParams {
+            salt: Salt::new(&[1; 5]).expect("a salt"),
+            ..TreeParams::default()
+        };
+        let descriptor = Descriptor {
+            geometry: checked_geometry(&params, 5000).expect("a size"),
+            root: Digest::zero(params.algorithm),
+            params,
+        };
+        let bytes = descriptor.to_bytes(0);
+        assert!(Descriptor::parse(&bytes).is_ok());
+        // The version, and behind the root hash, behind the salt and at the end.
+        for at in [0, 16 + 32, 16 + 63, 80 + 5, 80 + 31, 112, 255] {
+            let mut changed = bytes;
+            *changed.get_mut(at).expect("a byte of it") ^= 2;
+            assert!(Descriptor::parse(&changed).is_err(), "{at}");
+        }
+    }
 }

@@ -203,4 +203,19 @@ mod tests {
             );
         }
     }
+
+    /// As the kernel's `struct fsverity_formatted_digest` has it.
+    #[test]
+    fn what_is_signed_names_the_algorithm() {
+        for (name, head) in [
+            ("sha256", b"FSVerity\x01\0\x20\0"),
+            ("sha512", b"FSVerity\x02\0\x40\0"),
+        ] {
+            let algorithm: HashAlgorithm = name.parse().unwrap();
+            let digest = Digest::new(algorithm, &vec![7; algorithm.digest_size()]).unwrap();
+            let formatted = FileDigest(digest).formatted();
+            assert_eq!(formatted[..12], head[..]);
+            assert_eq!(&formatted[12..], digest.as_bytes());
+        }
+    }
 }

@@ -176,7 +176,7 @@ impl Hashing {
 
 #[cfg(test)]
 mod tests {
-    use super::BlockSize;
+    use super::*;
 
     /// Comparisons with `fsverity` show that the others are all the tool's; these are refused by name.
     #[test]
@@ -184,5 +184,27 @@ mod tests {
         for bytes in [0, 512, 1000, 3072, 131_072] {
             assert!(BlockSize::new(bytes).is_err(), "{bytes}");
         }
+    }
+
+    /// As the kernel pads them (`fsverity_prepare_hash_state`).
+    #[test]
+    fn a_salt_fills_a_block_of_the_hash() {
+        for (algorithm, len) in [(HashAlgorithm::Sha256, 64), (HashAlgorithm::Sha512, 128)] {
+            let params = TreeParams {
+                algorithm,
+                salt: Salt::new(&[1; 5]).unwrap(),
+                ..TreeParams::default()
+            };
+            assert_eq!(params.hashing().prefix.len(), len);
+        }
+    }
+
+    #[test]
+    fn salts_are_as_long_as_the_formats_allow() {
+        assert!(Salt::new(&[1; 32]).is_ok() && Salt::new(&[1; 33]).is_err());
+        let longest = dm_verity::Salt::MAX;
+        assert_eq!(longest, 256);
+        assert!(dm_verity::Salt::new(&vec![1; longest]).is_ok());
+        assert!(dm_verity::Salt::new(&vec![1; longest + 1]).is_err());
     }
 }

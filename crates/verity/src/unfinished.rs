@@ -266,3 +266,31 @@ impl RawMark {
         Sha256::digest(unchecked.as_bytes()).into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+
+    use super::*;
+
+    #[test]
+    fn marks_that_contradict_themselves_are_refused() {
+        let sealing = |data_size| Sealing::from_raw(&RawMark::new(SEALING, 8192, data_size));
+        assert!(sealing(8192 - SECTOR_SIZE).is_some());
+        assert!(sealing(8193 - SECTOR_SIZE).is_none());
+        let signing = |end_at: u64, more: u64| {
+            let waiting_at = 8192.max(end_at + 4096);
+            let file_size = waiting_at + 4096 + SECTOR_SIZE + more;
+            Signing::from_raw(&RawMark {
+                end_at: U64::new(end_at),
+                end_size: U64::new(4096),
+                ..RawMark::new(SIGNING, file_size, 8192)
+            })
+        };
+        assert!(signing(4096, 0).is_some());
+        // The file has another size; the new end is not in the place of the old one, or not whole blocks.
+        for (end_at, more) in [(4096, 4096), (8192, 0), (4095, 0)] {
+            assert!(signing(end_at, more).is_none(), "{end_at} {more}");
+        }
+    }
+}

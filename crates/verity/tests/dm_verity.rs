@@ -232,4 +232,8 @@ fn content_with_another_superblock_is_not_the_same() {
     for offset in [72, 88] {
         assert!(!own.is_of_same_content(&opened(offset, 1)), "{offset}");
     }
+    let mut other = device.root();
+    other[0] ^= 1;
+    let area = device.open(device.bytes.clone()).unwrap();
+    assert!(!own.is_of_same_content(&area.accepted_by(&other).unwrap()));
 }

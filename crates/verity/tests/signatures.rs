@@ -231,3 +231,14 @@ fn a_public_key_is_its_line_of_base64() {
         public.verify(&signature, &digest()).unwrap();
     }
 }
+
+#[test]
+fn a_signature_begins_with_a_comment_and_fits_into_a_seal() {
+    let signature = keys().secret.sign(&digest()).unwrap();
+    let text = str::from_utf8(signature.as_bytes()).unwrap();
+    let (_, rest) = text.split_once('\n').unwrap();
+    let with = |first: &str| Signature::parse(format!("{first}\n{rest}").as_bytes());
+    assert!(with("untrusted comment: short").is_some());
+    assert!(with("a comment").is_none());
+    assert!(with(&format!("untrusted comment: {}", "a".repeat(16_384))).is_none());
+}

@@ -595,6 +595,9 @@ fn only_the_right_digest_is_trusted() {
             .unwrap();
     let refused = sealed.accepted_by(&Trust::Digest(empty));
     assert!(matches!(refused.err(), Some(Error::WrongDigest { .. })));
+    let longer = format!("sha512:{}", "0".repeat(128)).parse().unwrap();
+    let refused = sealed.accepted_by(&Trust::Digest(longer));
+    assert!(matches!(refused.err(), Some(Error::WrongDigest { .. })));
 }
 
 /// The data is read once for each read, whatever the tree needs.
@@ -608,4 +611,66 @@ fn data_is_read_once() {
     reader.read_exact_at(&mut vec![0; 1 << 20], 0).unwrap();
     assert_eq!(data.counts().requests - before.requests, 1);
     assert_eq!(data.counts().bytes - before.bytes, 1 << 20);
+}
+
+/// In the last block, too, of which the rest is hashed as zeros.
+#[test]
+fn nothing_is_read_behind_the_end_of_the_data() {
+    let bytes = sealed_bytes(&noise(10_000, 1), SealLayout::Appended, &small_blocks());
+    let reader = reader(Arc::new(bytes), VerifyOptions::default());
+    let block = reader.leaf_function().block_size();
+    let last = 10_000 / block * block;
+    for (offset, len) in [(last, block), (last + 1, block - 1), (9_999, 2)] {
+        let offset = offset as u64;
+        let exact = reader.read_exact_at(&mut vec![0; len], offset);
+        assert!(matches!(exact, Err(ReadError::PastEnd { .. })), "{offset}");
+        let mut scratch = Scratch::default();
+        let borrowed = reader.read_borrowed(&mut scratch, offset, len);
+        assert!(
+            matches!(borrowed, Err(ReadError::PastEnd { .. })),
+            "{offset}"
+        );
+    }
+}
+
+/// With the descriptor it fits into 16 KiB, as the kernel demands.
+#[test]
+fn too_long_a_signature_is_none() {
+    let data = noise(10_000, 1);
+    let seal = sealed_bytes(&data, SealLayout::Sidecar, &TreeParams::default());
+    let descriptor = seal.len() - 4096;
+    let opened = |len: usize| {
+        let mut signed = seal[..descriptor + 256].to_vec();
+        signed[descriptor + 4..descriptor + 8].copy_from_slice(&(len as u32).to_le_bytes());
+        signed.resize(signed.len() + len, 1);
+        signed.resize((signed.len() + 4).next_multiple_of(4096) - 4, 0);
+        signed.extend((len as u32 + 256).to_le_bytes());
+        Sealed::open_sidecar(Arc::new(data.clone()), Arc::new(signed))
+    };
+    assert!(opened(16_384 - 256).is_ok());
+    assert!(matches!(opened(16_385 - 256), Err(Error::NotSealed)));
+}
+
+/// Such data may have its seal in another file.
+#[test]
+fn data_that_ends_like_a_seal_has_none_unless_it_is_whole_blocks() {
+    let mut data = noise(10_000, 1);
+    data[9_996..].copy_from_slice(&256_u32.to_le_bytes());
+    assert!(matches!(
+        Sealed::open_appended(Arc::new(data)),
+        Err(Error::NotSealed)
+    ));
+}
+
+/// Where the tree is follows from the sizes, so that they must be exact.
+#[test]
+fn a_seal_in_a_longer_file_is_refused() {
+    let data = noise(10_000, 1);
+    let seal = sealed_bytes(&data, SealLayout::Sidecar, &TreeParams::default());
+    let mut longer = seal.clone();
+    longer.splice(seal.len() - 4096..seal.len() - 4096, [0; 4096]);
+    assert!(matches!(
+        Sealed::open_sidecar(Arc::new(data), Arc::new(longer)),
+        Err(Error::Corrupt(Corruption::Length { expected, actual })) if expected + 4096 == actual
+    ));
 }

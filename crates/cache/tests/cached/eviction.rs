@@ -164,3 +164,22 @@ fn processes_share_a_cache_that_is_too_small() {
             > LIMIT
     );
 }
+
+/// Without anybody who verifies: the file has zeros there.
+#[test]
+fn what_others_evict_comes_from_the_source() {
+    let bytes = noise(3 * GRANULE as usize, 7);
+    let folder = folder();
+    let [own, other] = [(); 2].map(|()| cache(folder.path(), None));
+    let key = Key::new("content").unwrap();
+    let object = own.object(&key, Part::Data, bytes.len() as u64).unwrap();
+    let cached = Cached::new(Arc::new(bytes.clone()), object);
+    let read = || {
+        let mut buf = vec![0; bytes.len()];
+        cached.fetch(&mut buf, 0, Ask::default()).unwrap();
+        assert!(buf == bytes);
+    };
+    read();
+    other.clear().unwrap();
+    read();
+}

@@ -58,3 +58,45 @@ impl WholeFiles {
         FileSource::new(file)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    use verimount_source::{ReadAt, Unchecked};
+    use verimount_testkit::{HttpAnswer, HttpEnd, HttpRequest, HttpServer, noise};
+
+    use super::*;
+
+    /// A server that sends files whole, and the first time only a part of a longer one.
+    fn server(content: Vec<u8>) -> HttpServer {
+        let has_broken_off = AtomicBool::new(false);
+        HttpServer::start([], move |_, request, _| {
+            let whole = HttpRequest {
+                range: None,
+                ..request.clone()
+            };
+            if request.range.is_some() || has_broken_off.swap(true, SeqCst) {
+                HttpAnswer::of(&content, &whole)
+            } else {
+                HttpAnswer::of(&noise(400_000, 1), &whole).cut(300_000, HttpEnd::Closed)
+            }
+        })
+    }
+
+    #[test]
+    fn each_file_is_that_of_its_url() {
+        let files = WholeFiles::new(std::env::temp_dir(), Watcher::default());
+        let contents = [2, 3].map(|seed| noise(1000, seed));
+        let servers = contents.clone().map(server);
+        for _ in 0..2 {
+            for (server, content) in servers.iter().zip(&contents) {
+                let url = server.url("/file").parse().unwrap();
+                let file = files.open(&url, &Session::default()).unwrap();
+                let mut read = vec![0; file.length() as usize];
+                Unchecked(&*file).read_exact_at(&mut read, 0).unwrap();
+                assert!(read == *content);
+            }
+        }
+    }
+}

@@ -129,3 +129,43 @@ fn key_of_root(root: &RootHash, superblock: &BlobDigest) -> Option<Key> {
     let both = BlobDigest::of(format!("{} {superblock}", root.text()).as_bytes());
     Key::new(&format!("dm-verity-{}", both.to_string().replace(':', "-"))).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{num::NonZeroUsize, ops::ControlFlow};
+
+    use verimount_verity::{TreeParams, build_tree};
+
+    use super::*;
+
+    #[test]
+    fn a_head_is_that_of_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path().join("cache"), None).unwrap();
+        let [(own, head), (other, _)] = [1, 2].map(|byte| {
+            let (params, threads) = (TreeParams::default(), NonZeroUsize::MIN);
+            let go_on = &mut |_| ControlFlow::Continue(());
+            let made = build_tree(&vec![byte; 5000], &params, threads, &mut (), go_on).unwrap();
+            let key = key_of_digest(&made.file_digest()).unwrap();
+            (key, made.to_bytes(0).to_vec())
+        });
+        // What is no digest says nothing of the head.
+        let device = Key::new("dm-verity-00").unwrap();
+        for (key, is_right, is_wrong) in [
+            (&own, true, false),
+            (&other, false, true),
+            (&device, false, false),
+        ] {
+            keep(&cache, key, Part::Seal, head.clone()).unwrap();
+            assert_eq!(sealed(&cache, key).is_some(), is_right, "{key}");
+            assert_eq!(has_wrong_seal(&cache, key), is_wrong, "{key}");
+        }
+    }
+
+    #[test]
+    fn content_with_another_superblock_has_another_key() {
+        let root: RootHash = "0".repeat(64).parse().unwrap();
+        let key = |superblock: &[u8]| key_of_root(&root, &BlobDigest::of(superblock)).unwrap();
+        assert_ne!(key(b"one"), key(b"two"));
+    }
+}

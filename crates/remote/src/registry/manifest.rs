@@ -178,6 +178,10 @@ mod tests {
                 manifest("5").replace(": 2", ": 1"),
                 ManifestError::Malformed,
             ),
+            (
+                manifest("5").replacen('{', r#"{"mediaType": "a/b", "#, 1),
+                ManifestError::Malformed,
+            ),
             (manifest("-5"), ManifestError::Malformed),
             (manifest("5.5"), ManifestError::Malformed),
             (manifest("18446744073709551616"), ManifestError::Malformed),

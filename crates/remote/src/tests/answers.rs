@@ -358,3 +358,14 @@ fn a_file_is_as_large_as_files_can_be() {
     let past = file.fetch(&mut [0; 2], MAX_SIZE - 1, Ask::default());
     assert!(past.is_err());
 }
+
+#[test]
+fn an_encoded_file_is_not_fetched_whole() {
+    let server = HttpServer::start(content(), |_, _, right| {
+        right.with("content-encoding", "gzip")
+    });
+    let url = server.url("/file").parse().unwrap();
+    let mut take = |_: &[u8], _, _| std::ops::ControlFlow::Continue(());
+    let fetched = super::session(patient()).fetch_whole(&url, &mut take);
+    assert_eq!(fetched, Err(Error::Encoded));
+}

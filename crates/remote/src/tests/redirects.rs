@@ -147,3 +147,16 @@ fn secrets_are_not_sent_unencrypted() {
     let url = "http://192.0.2.1/file".parse().unwrap();
     assert_eq!(with_key().open(&url).err(), Some(Error::Unencrypted));
 }
+
+#[test]
+fn secrets_for_one_server_are_not_sent_to_others() {
+    let [named, other] = [(); 2].map(|()| HttpServer::honest(content()));
+    let url = |server: &HttpServer| server.url("/file").parse().unwrap();
+    let mut session = with_key();
+    session.send_headers_to(Some(url(&named)));
+    for server in [&named, &other] {
+        session.open(&url(server)).unwrap();
+    }
+    assert!(named.requests().iter().all(has_key));
+    assert!(!other.requests().iter().any(has_key));
+}

@@ -691,3 +691,41 @@ fn an_empty_blob_is_stored() {
         .unwrap();
     assert_eq!(server.blob(&digest.to_string()), Some(Vec::new()));
 }
+
+#[test]
+fn where_a_manifest_is_redirected_nobody_is_told_who_asks() {
+    let elsewhere = HttpServer::honest(manifest().to_bytes());
+    let location = elsewhere.url("/manifest");
+    let login = RegistryLogin::Basic(BASIC);
+    let server = RegistryServer::start(login, None, move |_, request, right| {
+        if right.status == 200 && request.path.contains("/manifests/") {
+            right.only_status(307).with("location", &location)
+        } else {
+            right
+        }
+    });
+    fill(&server);
+    let login = Login::at(&server);
+    let repository = login.repository(&server, patient());
+    let (found, _) = repository.manifest(&image(&server)).unwrap();
+    assert_eq!(found, manifest());
+    let requests = elsewhere.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].header("authorization"), None);
+}
+
+#[test]
+fn who_is_redirected_to_cannot_ask_for_credentials() {
+    let thief = HttpServer::honest("{\"token\": \"1\"}");
+    let realm = format!("Bearer realm=\"{}\"", thief.url("/token"));
+    let storage = HttpServer::start(content(), move |_, _, right| {
+        right.only_status(401).with("www-authenticate", &realm)
+    });
+    let blobs = Some(storage.url("/"));
+    let server = RegistryServer::start(RegistryLogin::None, blobs, |_, _, right| right);
+    fill(&server);
+    let login = Login::at(&server);
+    let repository = login.repository(&server, patient());
+    assert_eq!(repository.has_blob(BlobDigest::of(&content())), Ok(false));
+    assert!(thief.requests().is_empty());
+}

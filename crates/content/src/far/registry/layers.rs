@@ -274,6 +274,13 @@ mod tests {
             manifest.annotations.insert(DM_VERITY.to_owned(), root);
         });
         assert_eq!(both, LayersError::ManyDigests);
+        let superblocks = refused(|manifest| {
+            let key = || DM_VERITY_SUPERBLOCK.to_owned();
+            let digest = |bytes| BlobDigest::of(bytes).to_string();
+            manifest.annotations.insert(key(), digest(b"1"));
+            manifest.layers[0].annotations.insert(key(), digest(b"2"));
+        });
+        assert_eq!(superblocks, LayersError::ManyDigests);
         for (key, value) in [
             ("dev.verimount.fsverity-sha256-12", "12"),
             ("dev.verimount.fsverity-sha256-x", HEX),
