@@ -43,14 +43,18 @@ fn session(limits: Limits) -> Session {
     Session::with_limits(RemoteOptions::default(), limits)
 }
 
+/// Opens a file with an engine of its own: that of the process has memory for one test only, and others run meanwhile.
 fn open(server: &HttpServer, limits: Limits) -> Result<Arc<RemoteFile>, Error> {
-    session(limits).open(&server.url("/file").parse().unwrap())
+    try_open(Budget::of_process(), server, limits)
 }
 
-/// As [`open`] does, with a budget of its own.
 fn open_within(budget: Budget, server: &HttpServer, limits: Limits) -> Arc<RemoteFile> {
+    try_open(budget, server, limits).unwrap()
+}
+
+fn try_open(budget: Budget, server: &HttpServer, limits: Limits) -> Result<Arc<RemoteFile>, Error> {
     let target = Target::Url(server.url("/file").parse().unwrap());
-    RemoteFile::open(&session(limits), target, Engine::new(budget)).unwrap()
+    RemoteFile::open(&session(limits), target, Engine::new(budget))
 }
 
 /// A file of some granules, the last of them not whole.
