@@ -96,6 +96,12 @@ impl File {
         Ok(self.file.get()?.len())
     }
 
+    /// Whether reads may wait long.
+    #[getter]
+    fn is_slow(&self) -> bool {
+        self.is_slow
+    }
+
     /// At most `length` bytes from `offset` on; fewer only where the file ends.
     fn read<'py>(
         &self,

@@ -199,6 +199,7 @@ def test_lines_and_small_reads_are_few_reads(weights: str, monkeypatch: pytest.M
         def __init__(self, native: object) -> None:
             self.native = native
             self.size = native.size  # type: ignore[attr-defined]
+            self.is_slow = False
 
         def read_into(self, view: memoryview, offset: int) -> int:
             asked.append(len(view))

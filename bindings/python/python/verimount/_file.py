@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # How much is read at a time for small reads in order, in bytes: verifying it takes twenty times as long as asking for it.
 BLOCK_SIZE = 64 << 10
 
-# How much is read at another place, where perhaps only a few bytes are looked for.
+# How much is read at another place, where perhaps only a few bytes are looked for. What is slow takes as long for a block.
 _FIRST = 8 << 10
 
 
@@ -87,10 +87,11 @@ class _Raw(io.RawIOBase):
         return read
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        view = memoryview(buffer).cast("B")
-        if len(view) == self.block_size and self._position != self._end:
+        native, view = self.native, memoryview(buffer).cast("B")
+        is_elsewhere = self._position != self._end and not native.is_slow
+        if is_elsewhere and len(view) == self.block_size:
             view = view[: _FIRST - self._position % _FIRST]
-        read = self.native.read_into(view, self._position)
+        read = native.read_into(view, self._position)
         self._position = self._end = self._position + read
         return read
 
