@@ -72,13 +72,12 @@ impl Record<'_> {
     pub fn line(&self, tally: Arc<Tally>) -> Line {
         let time = SystemTime::now().duration_since(UNIX_EPOCH);
         let time = time.unwrap_or_default().as_nanos();
-        let mut text = format!("{{\"version\":{VERSION},\"time\":{time},").into_bytes();
-        let body = text.len();
         // Nothing in it can fail: its keys are text.
         let json = serde_json::to_string(self).unwrap_or_default();
         let json = printable_json(json.get(1..).unwrap_or_default());
-        text.extend_from_slice(json.to_string().as_bytes());
-        text.push(b'\n');
+        let head = format!("{{\"version\":{VERSION},\"time\":{time},");
+        let body = head.len();
+        let text = format!("{head}{json}\n").into_bytes();
         Line { text, body, tally }
     }
 }

@@ -4,6 +4,7 @@ use std::{
     sync::Arc,
 };
 
+use quick_cache::sync::Cache;
 use rustix::{
     fs::{FileType, OFlags},
     io::Errno,
@@ -30,6 +31,9 @@ mod make;
 mod names;
 mod paths;
 mod xattr;
+
+/// Of how many directories is remembered where they were.
+const MAX_PLACES: usize = 1024;
 
 /// How a directory is mirrored.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,6 +65,8 @@ pub struct Mirror {
     nodes: NodeTable,
     /// Recently used files, each held with `O_PATH`, so that they stay accessible when moved.
     held: Arc<KeptFiles<Arc<OwnedFd>>>,
+    /// Where directories were last.
+    places: Cache<NodeId, Arc<Path>>,
     opened: Arc<OpenedFiles>,
     rights: Rights,
     callers: Callers,
@@ -79,6 +85,7 @@ impl Mirror {
             source,
             nodes: NodeTable::default(),
             held: Arc::new(KeptFiles::new()),
+            places: Cache::new(MAX_PLACES),
             opened: Arc::default(),
             callers: Callers::default(),
             read_only: options.read_only,

@@ -10,11 +10,7 @@
 
 mod named;
 
-use std::{
-    ffi::OsStr,
-    fmt::{self, Write},
-    os::unix::ffi::OsStrExt,
-};
+use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt};
 
 /// Escapes a file name or path so that different names look different: a backslash becomes `\\`;
 /// line feed, carriage return and tab become `\n`, `\r` and `\t`; every other special byte becomes
@@ -33,12 +29,8 @@ pub struct Printable<'a>(&'a [u8]);
 impl fmt::Display for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
-            for character in chunk.valid().chars() {
-                match character {
-                    '\\' => f.write_str("\\\\")?,
-                    other => write_character(f, other)?,
-                }
-            }
+            let is_escaped = |character| character == '\\' || is_special(character);
+            write_escaped(f, chunk.valid(), is_escaped, write_special)?;
             write_bytes(f, chunk.invalid())?;
         }
         Ok(())
@@ -57,8 +49,7 @@ pub struct OneLine<'a>(&'a str);
 
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut characters = self.0.chars();
-        characters.try_for_each(|character| write_character(f, character))
+        write_escaped(f, self.0, is_special, write_special)
     }
 }
 
@@ -74,12 +65,11 @@ pub struct PrintableJson<'a>(&'a str);
 
 impl fmt::Display for PrintableJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|character| match character {
-            // Below U+10000, all of them.
-            special if is_special(special) && !special.is_ascii_whitespace() => {
-                write!(f, "\\u{:04x}", u32::from(special))
-            }
-            plain => f.write_char(plain),
+        let is_escaped =
+            |character: char| is_special(character) && !character.is_ascii_whitespace();
+        // Below U+10000, all of them.
+        write_escaped(f, self.0, is_escaped, |f, special| {
+            write!(f, "\\u{:04x}", u32::from(special))
         })
     }
 }
@@ -89,15 +79,30 @@ fn is_special(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn write_character(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
+/// Writes a text of which each character that `is_escaped` is written by `escape`; the rest, of most texts all, at once.
+fn write_escaped(
+    f: &mut fmt::Formatter<'_>,
+    text: &str,
+    is_escaped: impl Fn(char) -> bool,
+    escape: impl Fn(&mut fmt::Formatter<'_>, char) -> fmt::Result,
+) -> fmt::Result {
+    let mut rest = text;
+    while let Some((plain, behind)) = rest.find(&is_escaped).map(|at| rest.split_at(at)) {
+        f.write_str(plain)?;
+        let mut characters = behind.chars();
+        characters.next().map_or(Ok(()), |first| escape(f, first))?;
+        rest = characters.as_str();
+    }
+    f.write_str(rest)
+}
+
+fn write_special(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
     match character {
+        '\\' => f.write_str("\\\\"),
         '\n' => f.write_str("\\n"),
         '\r' => f.write_str("\\r"),
         '\t' => f.write_str("\\t"),
-        special if is_special(special) => {
-            write_bytes(f, special.encode_utf8(&mut [0; 4]).as_bytes())
-        }
-        plain => f.write_char(plain),
+        special => write_bytes(f, special.encode_utf8(&mut [0; 4]).as_bytes()),
     }
 }
 

@@ -1,4 +1,8 @@
-use std::{os::fd::AsFd, path::PathBuf};
+use std::{
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustix::io::Errno;
 
@@ -16,6 +20,25 @@ impl Mirror {
     /// # Errors
     /// `ESTALE` if it is no longer below the source.
     pub fn directory_path(&self, node: NodeId) -> Result<PathBuf, Errno> {
+        if let Some(place) = self.place_still(node) {
+            return Ok(place.to_path_buf());
+        }
+        let path = self.find_directory(node)?;
+        // Where links are followed, other paths lead to it as well.
+        if !self.source.meets_mounts() && node != NodeId::ROOT {
+            self.places.insert(node, path.as_path().into());
+        }
+        Ok(path)
+    }
+
+    /// Where a directory was last, if it is still there: to ask that takes a third of the time of asking where it is.
+    fn place_still(&self, node: NodeId) -> Option<Arc<Path>> {
+        let place = self.places.get(&node)?;
+        let file = self.nodes.traces(node)?.file;
+        self.source.leads_to(&place, file).then_some(place)
+    }
+
+    fn find_directory(&self, node: NodeId) -> Result<PathBuf, Errno> {
         let mut names = Vec::new();
         let mut at = node;
         let mut path = loop {

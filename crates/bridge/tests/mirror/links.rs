@@ -92,6 +92,39 @@ fn renamed_files_keep_their_node() {
     assert_eq!(bench.mirror.getattr(file).unwrap().size, 7);
 }
 
+/// Whoever moves it, and whatever is where it was: another directory with a name of the same file, or a link to it.
+#[test]
+fn directories_are_where_they_are_now() {
+    let bench = Bench::new();
+    let at = |path: &str| bench.source().join(path);
+    fs::create_dir_all(at("a/b")).unwrap();
+    fs::write(at("a/b/file"), "").unwrap();
+    let directory = bench.find("a/b").unwrap().node;
+    let file = bench.find("a/b/file").unwrap().node;
+    let is_at = |expected: &str| {
+        for _ in 0..2 {
+            let path = bench.mirror.directory_path(directory).unwrap();
+            assert_eq!(path.to_str(), Some(expected));
+            let paths = bench.mirror.file_paths(file).unwrap();
+            assert_eq!(paths[0], path.join("file"));
+        }
+    };
+    is_at("a/b");
+    fs::rename(at("a/b"), at("c")).unwrap();
+    fs::create_dir(at("a/b")).unwrap();
+    fs::hard_link(at("c/file"), at("a/b/file")).unwrap();
+    is_at("c");
+    fs::rename(at("c"), at("a/d")).unwrap();
+    std::os::unix::fs::symlink("a/d", at("c")).unwrap();
+    is_at("a/d");
+    fs::rename(at("a"), at("e")).unwrap();
+    std::os::unix::fs::symlink("e", at("a")).unwrap();
+    is_at("e/d");
+    fs::rename(at("e/d"), bench.outside().join("d")).unwrap();
+    let found = bench.mirror.directory_path(directory);
+    assert_eq!(found, Err(Errno::STALE));
+}
+
 #[test]
 fn open_files_need_no_name() {
     let bench = Bench::new();
