@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import weakref
+from collections.abc import Iterator
 from errno import EINVAL
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
@@ -127,6 +128,10 @@ class File(io.BufferedReader):
     def size(self) -> int:
         """How many bytes the file has."""
         return self.raw.size
+
+    def __iter__(self) -> Iterator[bytes]:
+        # Twice as fast: of a subclass, Python looks the method up for each line.
+        return iter(self.readline, b"")
 
     # Numbers are made Python's where they come in: sums of numpy's wrap around, and lead to another place.
 
