@@ -7,7 +7,7 @@ use crate::Tally;
 pub struct Line {
     /// With the line feed.
     pub(crate) text: Vec<u8>,
-    /// Where what follows the time begins.
+    /// Where what follows the time begins: how many lines were lost before, of which it says 0 at first.
     pub(crate) body: usize,
     pub(crate) tally: Arc<Tally>,
 }
@@ -20,7 +20,7 @@ impl Line {
 
     /// Says in it how many were lost before.
     pub(crate) fn after_lost(&mut self, lost: u64) {
-        let field = format!("\"lost\":{lost},");
-        self.text.splice(self.body..self.body, field.into_bytes());
+        let zero = self.body..self.body.saturating_add(1);
+        self.text.splice(zero, lost.to_string().into_bytes());
     }
 }

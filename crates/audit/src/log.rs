@@ -1,5 +1,5 @@
 use std::{
-    io, iter, mem,
+    io, mem,
     sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -117,20 +117,14 @@ impl AuditLog {
 
     /// Keeps the lines of a request, whose number no other one has. A request that was [held](Kept::Held) comes again with the
     /// same lines, which are not written twice.
-    pub fn keep(&self, request: u64, mut lines: Vec<Line>) -> Kept {
+    pub fn keep(&self, request: u64, lines: Vec<Line>) -> Kept {
         let mut state = self.shared.state.lock();
-        let lost = mem::take(&mut state.lost);
-        for (line, lost) in lines
-            .iter_mut()
-            .zip(iter::once(lost).chain(iter::repeat(0)))
-        {
-            line.after_lost(lost);
+        if self.shared.options.full == Full::Drop {
+            self.queue(&mut state, lines);
+            return Kept::Ended(Outcome::Written);
         }
         if let Some(outcome) = state.take_outcome(request, &lines) {
             return Kept::Ended(outcome);
-        }
-        if self.shared.options.full == Full::Drop {
-            return self.queue(&mut state, lines, lost);
         }
         let deadline = deadline(self.shared.options.patience);
         let may_wait = self.shared.options.full == Full::Wait || state.writing.is_some();
@@ -157,26 +151,28 @@ impl AuditLog {
         self.write_here(request, lines, target)
     }
 
-    fn queue(&self, state: &mut State, lines: Vec<Line>, lost: u64) -> Kept {
+    /// Has lines written later, or counts them as lost, which the next one says.
+    fn queue(&self, state: &mut State, mut lines: Vec<Line>) {
+        if let Some(first) = lines.first_mut().filter(|_| state.lost > 0) {
+            first.after_lost(state.lost);
+        }
         let tallies: Vec<_> = lines.iter().map(|line| line.tally.clone()).collect();
         let was_idle = !state.has_queued();
         if state.queue(lines) {
+            state.lost = 0;
             if was_idle {
                 self.shared.to_write.notify_one();
             }
         } else {
             tallies.iter().for_each(|tally| tally.lost());
-            state.lost = lost.saturating_add(tallies.len() as u64);
+            state.lost = state.lost.saturating_add(tallies.len() as u64);
         }
-        Kept::Ended(Outcome::Written)
     }
 
     /// Writes the lines of a request on its own thread, and then what came meanwhile.
     fn write_here(&self, request: u64, lines: Vec<Line>, mut target: Target) -> Kept {
-        let bytes: Vec<u8> = lines
-            .iter()
-            .flat_map(|line| line.text.iter().copied())
-            .collect();
+        let texts: Vec<&[u8]> = lines.iter().map(|line| &*line.text).collect();
+        let bytes = texts.concat();
         let wrote = target.write(&bytes, self.shared.options.is_sync);
         let mut state = self.shared.state.lock();
         let writing = state.writing.as_ref();

@@ -75,9 +75,9 @@ impl Record<'_> {
         // Nothing in it can fail: its keys are text.
         let json = serde_json::to_string(self).unwrap_or_default();
         let json = printable_json(json.get(1..).unwrap_or_default());
-        let head = format!("{{\"version\":{VERSION},\"time\":{time},");
+        let head = format!("{{\"version\":{VERSION},\"time\":{time},\"lost\":");
         let body = head.len();
-        let text = format!("{head}{json}\n").into_bytes();
+        let text = format!("{head}0,{json}\n").into_bytes();
         Line { text, body, tally }
     }
 }

@@ -256,33 +256,30 @@ impl State {
         self.refuse(|_| true)
     }
 
+    /// In one pass: there may be as many as all threads of a machine.
     fn refuse(&mut self, is_due: impl Fn(&Entry) -> bool) -> ToTell {
         let mut told = ToTell::default();
-        let due = self.queue.iter().filter(|entry| is_due(entry));
-        let due: Vec<u64> = due.filter_map(|entry| entry.request).collect();
-        for request in due {
-            self.take_out(request);
-            self.end(Some(request), Outcome::Refused, &mut told);
+        let waits = |entry: &Entry| entry.request.is_some() && is_due(entry);
+        if !self.queue.iter().any(waits) {
+            return told;
         }
-        told
-    }
-
-    /// Forgets the lines of a request, or that it waits for them if they were begun: what was is written to its end.
-    fn take_out(&mut self, request: u64) {
-        let is_its = |entry: &Entry| entry.request == Some(request);
-        let Some(at) = self.queue.iter().position(is_its) else {
-            return;
-        };
-        let is_in_flight = at < self.in_flight;
-        match self.queue.get_mut(at) {
-            Some(begun) if is_in_flight || begun.written > 0 => begun.request = None,
-            _ => {
-                if let Some(entry) = self.queue.remove(at) {
+        let mut left = VecDeque::with_capacity(self.queue.len());
+        for (at, mut entry) in mem::take(&mut self.queue).into_iter().enumerate() {
+            let due = entry.request.filter(|_| is_due(&entry));
+            if due.is_some() {
+                self.end(due, Outcome::Refused, &mut told);
+                // What was begun is written to its end.
+                if at >= self.in_flight && entry.written == 0 {
                     self.bytes = self.bytes.saturating_sub(entry.len());
                     entry.lines.iter().for_each(|line| line.tally.refused());
+                    continue;
                 }
+                entry.request = None;
             }
+            left.push_back(entry);
         }
+        self.queue = left;
+        told
     }
 
     fn end(&mut self, request: Option<u64>, outcome: Outcome, told: &mut ToTell) {
@@ -324,7 +321,9 @@ impl State {
     /// A request waits no longer, or was answered.
     pub(crate) fn forget(&mut self, request: u64) {
         if self.tickets.remove(&request).is_some() {
-            self.take_out(request);
+            // There is no ticket any more, so nobody is told.
+            let told = self.refuse(|entry| entry.request == Some(request));
+            debug_assert!(told.0.is_empty());
         }
     }
 
