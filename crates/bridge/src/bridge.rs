@@ -127,8 +127,8 @@ impl<R: Register> Bridge<R> {
         flags: OFlags,
     ) -> Result<BridgedFile<R>, Errno> {
         let access = access(flags);
-        let mut facts = OpenFacts::new(&self.mirror, node, caller, access);
-        let way = self.way(self.decide_open("open", &mut facts)?);
+        let facts = OpenFacts::new(&self.mirror, node, caller, access);
+        let way = self.way(self.decide("open", facts)?);
         let file = match way {
             Way::Passthrough => self.mirror.hold_file(node, flags)?,
             Way::Relay => self.mirror.open_file(node, flags)?,
@@ -153,7 +153,7 @@ impl<R: Register> Bridge<R> {
         flags: OFlags,
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
         let facts = OpenFacts::creating(&self.mirror, parent, name, new.caller);
-        let way = self.way(self.decide("create", &facts)?);
+        let way = self.way(self.decide("create", facts)?);
         let (entry, file) = self.mirror.create(parent, name, new, flags)?;
         let served = self.serve(way, file);
         let file =
@@ -174,7 +174,7 @@ impl<R: Register> Bridge<R> {
     ) -> Result<(Entry, BridgedFile<R>), Errno> {
         let no_name = OsStr::new("");
         let facts = OpenFacts::creating(&self.mirror, parent, no_name, new.caller);
-        let way = self.way(self.decide("create", &facts)?);
+        let way = self.way(self.decide("create", facts)?);
         let (entry, file) = self.mirror.tmpfile(parent, new, flags)?;
         let served = self.serve(way, file);
         let file = served.inspect_err(|_| self.take_back(new.caller, entry, None))?;
@@ -194,8 +194,8 @@ impl<R: Register> Bridge<R> {
         open: Option<&BridgedFile<R>>,
     ) -> Result<Attr, Errno> {
         if changes.size.is_some() && open.is_none() {
-            let mut facts = OpenFacts::new(&self.mirror, node, caller, Access::Write);
-            self.decide_open("truncate", &mut facts)?;
+            let facts = OpenFacts::new(&self.mirror, node, caller, Access::Write);
+            self.decide("truncate", facts)?;
         }
         let open = open.map(BridgedFile::file);
         self.mirror.setattr(caller, node, changes, open)

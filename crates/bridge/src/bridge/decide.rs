@@ -19,37 +19,24 @@ impl<R: Register> Bridge<R> {
         Arc::clone(&self.policy.read())
     }
 
-    /// The policy's decision on an open, or on an operation that counts as one; an error if it is
-    /// denied.
+    /// The policy's decision on an open, or on an operation that counts as one, of a file that may have several names; an error
+    /// if one of them is denied.
     pub(super) fn decide(
         &self,
         operation: &'static str,
-        facts: &dyn Facts,
+        mut facts: OpenFacts<'_>,
     ) -> Result<Decision, Errno> {
         let policy = self.policy();
         let mut audits = Audits::default();
-        let decided = policy.decide(facts, &mut |rule| audits.rules.push(rule));
-        audits.find_path(facts);
-        self.settle(&policy, operation, facts, &audits, decided)
-    }
-
-    /// The policy's decision on an open of a file that may have several names; an error if one of them is denied.
-    pub(super) fn decide_open(
-        &self,
-        operation: &'static str,
-        facts: &mut OpenFacts<'_>,
-    ) -> Result<Decision, Errno> {
-        let policy = self.policy();
-        let mut audits = Audits::default();
-        let mut decided = policy.decide(facts, &mut |rule| audits.rules.push(rule));
-        audits.find_path(facts);
-        while !matches!(decided, Ok((Decision::Deny, _)) | Err(_)) && facts.next_path() {
-            let other = policy.decide(facts, &mut |_| {});
-            if matches!(other, Ok((Decision::Deny, _)) | Err(_)) {
+        let mut decided = policy.decide(&facts, &mut |rule| audits.rules.push(rule));
+        audits.find_path(&facts);
+        while allows(&decided) && facts.next_path() {
+            let other = policy.decide(&facts, &mut |_| {});
+            if !allows(&other) {
                 decided = other;
             }
         }
-        self.settle(&policy, operation, facts, &audits, decided)
+        self.settle(&policy, operation, &facts, &audits, decided)
     }
 
     /// The serving mode for a decision of the policy.
@@ -109,6 +96,10 @@ impl<R: Register> Bridge<R> {
             Err(errno) => errno,
         }
     }
+}
+
+fn allows(decided: &Result<(Decision, DecidedBy<'_>), Errno>) -> bool {
+    matches!(decided, Ok((decision, _)) if *decision != Decision::Deny)
 }
 
 impl Audits<'_> {

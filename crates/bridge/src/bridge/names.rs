@@ -56,7 +56,7 @@ impl<R: Register> Bridge<R> {
         .contains(&file_type);
         if !is_special {
             let facts = OpenFacts::creating(&self.mirror, parent, name, new.caller);
-            self.decide("make", &facts)?;
+            self.decide("make", facts)?;
         }
         self.mirror.mknod(parent, name, new, file_type, rdev)
     }
