@@ -118,13 +118,13 @@ impl BridgeFs {
         mirror: Mirror,
         policy: Policy,
         policy_file: Option<PolicyFile>,
-        options: BridgeOptions,
+        mut options: BridgeOptions,
         served: Served,
     ) -> Self {
         let registrar = Registrar::default();
         let bridge = Bridge::new(mirror, policy, options.passthrough, registrar.clone());
         Self {
-            bridge: bridge.with_audit(options.audit.clone()),
+            bridge: bridge.with_audit(options.audit.take()),
             registrar,
             options,
             served,
@@ -301,7 +301,7 @@ impl Mountable for BridgeFs {
         let has_backing = self.options.passthrough != Passthrough::Never || self.options.is_shared;
         capabilities.set(Capabilities::PASSTHROUGH, has_backing);
         // A request that is held must not keep a thread, nor a place in a queue of the kernel's.
-        let holds = self.options.audit.is_some();
+        let holds = self.bridge.audit().is_some();
         let answering = if self.options.is_shared || holds {
             Answering::Fairly
         } else {
@@ -324,7 +324,7 @@ impl Mountable for BridgeFs {
                 "this kernel does not pass files through (Linux 6.9 does)",
             ));
         }
-        if let Some(audit) = &self.options.audit {
+        if let Some(audit) = self.bridge.audit() {
             let connection = connection.clone();
             audit
                 .log

@@ -26,7 +26,7 @@ impl FileSystem for BridgeFs {
     type Scratch = Vec<u8>;
 
     fn held(&self, held: Held) {
-        let Some(audit) = &self.options.audit else {
+        let Some(audit) = self.bridge.audit() else {
             return held.fail(Errno::IO);
         };
         let request = held.request();
@@ -37,10 +37,9 @@ impl FileSystem for BridgeFs {
     }
 
     fn let_go(&self, request: u64) {
-        self.options
-            .audit
-            .iter()
-            .for_each(|audit| audit.log.forget(request));
+        if let Some(audit) = self.bridge.audit() {
+            audit.log.forget(request);
+        }
     }
 
     fn lookup(&self, _: Caller, (parent, name): EntryName<'_>) -> Result<Entry, Errno> {
