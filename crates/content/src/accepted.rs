@@ -238,13 +238,15 @@ fn find_own_seal(place: &Place, source: Arc<dyn Fetch>) -> Result<Seal, Error> {
 
 #[cfg(all(test, feature = "remote"))]
 mod tests {
-    use std::{fs::File, num::NonZeroUsize, ops::ControlFlow, path::Path};
+    use std::path::Path;
 
     use verimount_remote::registry::BlobDigest;
-    use verimount_verity::{SealLayout, TreeParams, dm_verity, seal};
 
     use super::*;
-    use crate::{ErrorKind, Options};
+    use crate::{
+        ErrorKind, Options,
+        sealed_files::{write_hash_area, write_sealed},
+    };
 
     fn digest(digit: &str) -> FileDigest {
         format!("sha256:{}", digit.repeat(64)).parse().unwrap()
@@ -290,24 +292,11 @@ mod tests {
         let data = vec![7; 200 * 4096];
         let [file, device, beside] =
             ["file", "device", "device.verity"].map(|name| folder.join(name));
-        std::fs::write(&file, &data).unwrap();
+        let digest = write_sealed(&file, &data);
         std::fs::write(&device, &data).unwrap();
-        let go_on = &mut |_| ControlFlow::Continue(());
-        let (appended, threads) = (SealLayout::Appended, NonZeroUsize::MIN);
-        let out = File::options().write(true).open(&file).unwrap();
-        let made = seal(
-            &data,
-            &out,
-            appended,
-            &TreeParams::default(),
-            threads,
-            go_on,
-        );
-        let digest = made.unwrap().file_digest();
-        let (out, params) = (File::create(beside).unwrap(), dm_verity::Params::default());
-        let made = dm_verity::seal(&data, &out, SealLayout::Sidecar, &params, threads, go_on);
+        let root = write_hash_area(&beside, &data);
         let places = [file, device].map(|path| Place::new(path.into(), &Options::default()));
-        (places, digest, made.unwrap().root.into())
+        (places, digest, root)
     }
 
     #[test]

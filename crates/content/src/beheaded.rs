@@ -87,20 +87,14 @@ fn is_unsigned(file: &dyn ReadAt, offset: u64, unsigned: &[u8]) -> io::Result<bo
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, num::NonZeroUsize, ops::ControlFlow, path::Path};
-
-    use verimount_verity::{TreeParams, append_seal};
+    use std::{fs, path::Path};
 
     use super::*;
-    use crate::{Options, accepted::Accepted};
+    use crate::{Options, accepted::Accepted, sealed_files::write_sealed};
 
     /// Writes a file with its seal, and returns its bytes.
     fn sealed(path: &Path, data: [u8; 100]) -> Vec<u8> {
-        fs::write(path, data).unwrap();
-        let file = fs::File::options().write(true).open(path).unwrap();
-        let (params, threads) = (TreeParams::default(), NonZeroUsize::MIN);
-        let go_on = &mut |_| ControlFlow::Continue(());
-        append_seal(&data.to_vec(), &file, &params, threads, go_on).unwrap();
+        write_sealed(path, &data);
         fs::read(path).unwrap()
     }
 

@@ -34,6 +34,8 @@ mod pin;
 mod place;
 mod progress;
 mod seal_search;
+#[cfg(test)]
+mod sealed_files;
 mod setters;
 mod trust;
 

@@ -172,27 +172,14 @@ fn read_like(
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, num::NonZeroUsize, ops::ControlFlow, path::Path};
-
-    use verimount_verity::{TreeParams, append_seal};
-
     use super::*;
-    use crate::ErrorKind;
-
-    fn write_sealed(path: &Path) {
-        let data = vec![7; 5000];
-        fs::write(path, &data).unwrap();
-        let file = fs::File::options().write(true).open(path).unwrap();
-        let (params, threads) = (TreeParams::default(), NonZeroUsize::MIN);
-        let go_on = &mut |_| ControlFlow::Continue(());
-        append_seal(&data, &file, &params, threads, go_on).unwrap();
-    }
+    use crate::{ErrorKind, sealed_files::write_sealed};
 
     #[test]
     fn mirrors_are_for_what_is_verified_and_not_too_many() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        write_sealed(&path);
+        write_sealed(&path, &vec![7; 5000]);
         for (trust, mirrors, refused) in [
             (Trust::Unpinned, 15, None),
             (Trust::Unpinned, 16, Some(ErrorKind::InvalidInput)),
@@ -212,7 +199,7 @@ mod tests {
     fn a_first_place_that_is_missing_is_not_well_because_others_are() {
         let folder = tempfile::tempdir().unwrap();
         let [first, mirror] = ["first", "mirror"].map(|name| folder.path().join(name));
-        write_sealed(&mirror);
+        write_sealed(&mirror, &vec![7; 5000]);
         let options = Options {
             mirrors: vec![mirror.as_path().into()],
             repair: true,

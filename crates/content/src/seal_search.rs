@@ -125,17 +125,13 @@ pub(crate) fn look_for_note(place: &Place) -> Result<Option<LayerNote>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs::{self, File},
-        num::NonZeroUsize,
-        ops::ControlFlow,
-        path::Path,
-    };
-
-    use verimount_verity::{SealLayout, TreeParams, dm_verity, seal};
+    use std::{fs, path::Path};
 
     use super::*;
-    use crate::{ErrorKind, Options};
+    use crate::{
+        ErrorKind, Options,
+        sealed_files::{write_hash_area, write_seal, write_sealed},
+    };
 
     const SIZE: usize = 200 * 4096;
 
@@ -154,11 +150,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [path, beside] = ["file", "file.verity"].map(|name| folder.path().join(name));
         let data = vec![7; SIZE];
-        fs::write(&path, &data).unwrap();
-        let (params, threads) = (TreeParams::default(), NonZeroUsize::MIN);
-        let go_on = &mut |_| ControlFlow::Continue(());
-        let file = File::options().write(true).open(&path).unwrap();
-        seal(&data, &file, SealLayout::Appended, &params, threads, go_on).unwrap();
+        write_sealed(&path, &data);
         let find = |place: &Place, source| look_for_seal(place, source);
         assert!(found(&path, &Options::default(), find).unwrap().is_some());
         let mut damaged = fs::read(&path).unwrap();
@@ -166,16 +158,7 @@ mod tests {
         damaged[descriptor + 200] ^= 1;
         fs::write(&path, &damaged).unwrap();
         // Of the file as it is.
-        let file = File::create(beside).unwrap();
-        seal(
-            &damaged,
-            &file,
-            SealLayout::Sidecar,
-            &params,
-            threads,
-            go_on,
-        )
-        .unwrap();
+        write_seal(&beside, &damaged);
         assert_eq!(
             found(&path, &Options::default(), find).err(),
             Some(ErrorKind::Corrupt)
@@ -189,11 +172,7 @@ mod tests {
             ["file", "sidecar", "file.dmverity"].map(|name| folder.path().join(name));
         let data = vec![7; SIZE];
         fs::write(&path, &data).unwrap();
-        let (params, threads) = (dm_verity::Params::default(), NonZeroUsize::MIN);
-        let (out, go_on) = (File::create(&beside).unwrap(), &mut |_| {
-            ControlFlow::Continue(())
-        });
-        dm_verity::seal(&data, &out, SealLayout::Sidecar, &params, threads, go_on).unwrap();
+        write_hash_area(&beside, &data);
         let behind = [vec![0; 4096], fs::read(&beside).unwrap()].concat();
         fs::write(&beside, behind).unwrap();
         let options = |hash_offset| Options {

@@ -24,6 +24,8 @@ const ORDER: &[&[&str]] = &[
         "progress",
         "trust",
     ],
+    // Of tests.
+    &["sealed_files"],
     &["opening"],
     &["at_need"],
     &["options"],
