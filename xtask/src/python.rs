@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use verimount_support::{
     command,
     setup::{self, Purpose},
@@ -25,12 +25,21 @@ use self::interpreter::Interpreter;
 /// It is installed from its wheel, each time in a new environment. Packages of others come from PyPI.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Only make the wheel, in target/python/wheels
-    #[arg(long, conflicts_with = "bench")]
-    wheel: bool,
-    /// Measure instead of testing: how long models take to load, and how reading scales
-    #[arg(long)]
-    bench: bool,
+    /// What to do with it
+    #[arg(value_enum, default_value = "test")]
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum What {
+    /// Make it, in target/python/wheels
+    Wheel,
+    /// Test it
+    Test,
+    /// Read an example with each of bindings/python/programs, whose packages are large
+    Programs,
+    /// Measure how long models take to load, and how reading scales
+    Bench,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -39,25 +48,23 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let pythons = Interpreter::all();
     let newest = newest(&pythons)?;
     let wheel = wheel::make(newest, &folder(&target))?;
-    if options.wheel {
-        return Ok(());
+    match options.what {
+        What::Wheel => Ok(()),
+        What::Test => {
+            for python in &pythons {
+                let is_complete = python.version() == newest.version();
+                test_with(python, &wheel, &target, is_complete)?;
+            }
+            test_with_torch(&wheel, &target)
+        }
+        What::Programs => run_programs(newest, &wheel, &target),
+        What::Bench => measure(newest, &wheel, &target),
     }
-    if options.bench {
-        return measure(newest, &wheel, &target);
-    }
-    for python in &pythons {
-        let is_complete = python.version() == newest.version();
-        test_with(python, &wheel, &target, is_complete)?;
-    }
-    test_with_torch(&wheel, &target)
 }
 
 /// Makes the package, and tests it.
 pub(crate) fn test() -> Result<()> {
-    run(&Options {
-        wheel: false,
-        bench: false,
-    })
+    run(&Options { what: What::Test })
 }
 
 /// Makes the wheel in the folder `output`.
@@ -90,13 +97,42 @@ fn test_with(python: &Interpreter, wheel: &Path, target: &Path, is_complete: boo
 /// Tests the wheel with Debian's PyTorch: that of PyPI comes with gigabytes for processors of graphics.
 fn test_with_torch(wheel: &Path, target: &Path) -> Result<()> {
     println!("== PyTorch");
-    let venv = Venv::extending(Path::new(venv::SYSTEM), &folder(target).join("torch"))?;
-    install(&venv, wheel, "torch.txt")?;
+    let venv = with_torch(wheel, target)?;
     let mut tests = tests(&venv);
     tests
         .arg("tests/test_loaders.py")
         .env("VERIMOUNT_REQUIRE_PACKAGES", "all");
     command::run(&mut tests)
+}
+
+/// An environment with the wheel and Debian's PyTorch.
+fn with_torch(wheel: &Path, target: &Path) -> Result<Venv> {
+    let venv = Venv::extending(Path::new(venv::SYSTEM), &folder(target).join("torch"))?;
+    install(&venv, wheel, "torch.txt")?;
+    Ok(venv)
+}
+
+/// Reads an example with each program.
+fn run_programs(python: &Interpreter, wheel: &Path, target: &Path) -> Result<()> {
+    let venv = Venv::new(python.program(), &folder(target).join("programs"))?;
+    install(&venv, wheel, "programs.txt")?;
+    let torch = with_torch(wheel, target)?;
+    let files = fs::read_dir(package().join("programs"))?;
+    let mut names = files
+        .map(|file| Ok(file?.file_name().to_string_lossy().into_owned()))
+        .collect::<Result<Vec<_>>>()?;
+    names.sort();
+    for name in names.iter().filter(|name| name.starts_with("read_")) {
+        println!("== {name}");
+        let venv = if name == "read_torch.py" {
+            &torch
+        } else {
+            &venv
+        };
+        let program = package().join("programs").join(name);
+        command::run(venv.python().arg(program))?;
+    }
+    Ok(())
 }
 
 /// The tests, to be run in an environment with the package.

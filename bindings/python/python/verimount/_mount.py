@@ -22,7 +22,7 @@ def command() -> str:
     for file in distribution("verimount").files or ():
         if file.name == "verimount" and file.parent.name == "bin":
             return str(Path(str(file.locate())).resolve())
-    raise FileNotFoundError("this package has no verimount command; `cargo xtask python --wheel` makes one that has it")
+    raise FileNotFoundError("this package has no verimount command; `cargo xtask python wheel` makes one that has it")
 
 
 @contextmanager
