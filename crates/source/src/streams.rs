@@ -12,6 +12,10 @@ const TOLERANCE: u64 = 2 << 20;
 /// A stream is sequential if it has read more than these bytes: not after one read of a program that reads at random places.
 const SEQUENTIAL: u64 = 128 << 10;
 
+/// How far ahead is announced at least to a stream that has read less, but goes on from the beginning of a content, in bytes: many
+/// contents are small, and read to their ends.
+const FIRST_AHEAD: u64 = 1 << 20;
+
 /// How far ahead of a sequential reader is announced at most, in bytes: two of the largest steps.
 const MAX_AHEAD: u64 = 2 * LARGEST_STEP;
 
@@ -59,6 +63,8 @@ struct Stream {
     content_end: u64,
     /// How many contents it has read to their ends.
     contents: u64,
+    /// Whether its first read was at the beginning of a content.
+    is_from_beginning: bool,
 }
 
 impl Streams {
@@ -106,6 +112,8 @@ impl Streams {
 impl State {
     /// Adds a read to its stream, which becomes the first. Returns the stream before.
     fn note(&mut self, read: &Range<u64>) -> Stream {
+        let mut contents = self.contents.iter().rev();
+        let content = contents.find(|content| content.contains(&read.start));
         let near = self.streams.iter().enumerate();
         let near = near.filter(|(_, stream)| stream.end.abs_diff(read.start) <= TOLERANCE);
         // A read that is later than that begins a stream, which must not take the next ones.
@@ -122,10 +130,9 @@ impl State {
                 announced: 0,
                 content_end: 0,
                 contents: 0,
+                is_from_beginning: content.is_some_and(|content| content.start == read.start),
             },
         };
-        let mut contents = self.contents.iter().rev();
-        let content = contents.find(|content| content.contains(&read.start));
         let content_end = content.map_or(0, |content| content.end);
         let is_next = content_end > before.content_end && before.content_end > 0;
         let len = read.end - read.start;
@@ -159,9 +166,12 @@ impl State {
         debug_assert!(own.run <= all, "a stream's bytes are some of all");
         let share = u128::from(MAX_AHEAD) * u128::from(own.run) / u128::from(all.max(1));
         // It is no larger than `MAX_AHEAD`, as the stream's bytes are some of all.
-        let ahead = (share as u64)
-            .min(before.run.saturating_mul(2))
-            .max(MIN_AHEAD);
+        let least = if before.run > SEQUENTIAL {
+            MIN_AHEAD
+        } else {
+            FIRST_AHEAD
+        };
+        let ahead = (share as u64).min(before.run.saturating_mul(2)).max(least);
         let step = (1 << (ahead / 2).ilog2()).min(LARGEST_STEP);
         let others = others.iter().filter(|other| other.is_sequential());
         let next = others
@@ -182,7 +192,13 @@ impl Stream {
     /// Whether it has read enough, and at least a quarter of what it went past: random readers, of whose reads some are near others
     /// by chance, read less.
     fn is_sequential(&self) -> bool {
-        self.run > SEQUENTIAL && self.run >= (self.end - self.start) / 4
+        // Who goes on to further contents may read a little of many.
+        let least = if self.is_from_beginning && self.contents == 0 {
+            0
+        } else {
+            SEQUENTIAL
+        };
+        self.run > least && self.run >= (self.end - self.start) / 4
     }
 }
 
@@ -321,6 +337,35 @@ mod tests {
         }
         let announced = streams.0.lock().streams[0].announced;
         assert!(announced > 200 * size + 12 * MB, "{announced}");
+    }
+
+    #[test]
+    fn who_goes_on_from_the_beginning_of_a_content_is_sequential() {
+        let piece = 64 << 10;
+        for (content, first) in [
+            (5 * MB..6 * MB - 7, Some(6 * MB - 7)),
+            (5 * MB..50 * MB, Some(6 * MB)),
+            (4 * MB..50 * MB, None),
+        ] {
+            let streams = Streams::default();
+            streams.will_end(content);
+            let all = announced(&streams, 5 * MB..5 * MB + 2 * piece, piece);
+            let all: Vec<_> = all.iter().map(|range| (range.start, range.end)).collect();
+            let expected = first.map(|end| (5 * MB + 2 * piece, end));
+            assert_eq!(all, Vec::from_iter(expected));
+        }
+        // Not who reads a little of another one then, or at another place.
+        let streams = Streams::default();
+        for number in 0..4 {
+            streams.will_end(number * piece..(number + 1) * piece);
+            let read = number * piece..number * piece + 4096;
+            assert!(streams.ahead_of(&read).is_empty(), "{number}");
+        }
+        let streams = Streams::default();
+        streams.will_end(0..50 * MB);
+        for start in [0, MB, 10 * MB] {
+            assert!(streams.ahead_of(&(start..start + 4096)).is_empty());
+        }
     }
 
     #[test]
