@@ -7,7 +7,9 @@ use std::{
     },
 };
 
-use verimount_source::{Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, granules};
+use verimount_source::{
+    Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, granules, whole_granules,
+};
 
 use crate::Object;
 
@@ -52,13 +54,7 @@ impl Cached {
         ask: Ask<'_>,
     ) -> Result<Given, ReadError> {
         let end = offset + buf.len() as u64;
-        // Between them are whole granules; the last one of the source may be short.
-        let start = offset.next_multiple_of(GRANULE).min(end);
-        let stop = if end == self.length() {
-            end
-        } else {
-            (end / GRANULE * GRANULE).max(start)
-        };
+        let Range { start, end: stop } = whole_granules(&(offset..end), self.length());
         let (head, rest) = buf.split_at_mut((start - offset) as usize);
         let (whole, tail) = rest.split_at_mut((stop - start) as usize);
         let pieces = [&*head, whole, tail].map(|piece| usize::from(!piece.is_empty()));
@@ -69,7 +65,7 @@ impl Cached {
         let mut given = self.fetch_part(head, offset, ask)?;
         if !whole.is_empty() {
             given.add(self.source.fetch(whole, start, ask)?);
-            self.object.keep(whole, start);
+            self.object.keep(whole, start, self.replaces(ask));
         }
         given.add(self.fetch_part(tail, stop, ask)?);
         Ok(given)
@@ -83,10 +79,15 @@ impl Cached {
         let whole = offset / GRANULE * GRANULE;
         let mut bytes = vec![0; GRANULE.min(self.length() - whole) as usize];
         let given = self.source.fetch(&mut bytes, whole, ask)?;
-        self.object.keep(&bytes, whole);
+        self.object.keep(&bytes, whole, self.replaces(ask));
         let start = (offset - whole) as usize;
         buf.copy_from_slice(&bytes[start..start + buf.len()]);
         Ok(given)
+    }
+
+    /// Whether what is kept is not read, but replaced.
+    fn replaces(&self, ask: Ask<'_>) -> bool {
+        ask.past_caches || self.is_wrong.load(Relaxed)
     }
 
     fn need(&self, granules: Option<Range<u64>>) {
@@ -106,7 +107,7 @@ impl Fetch for Cached {
         check_range(offset, buf.len(), self.length())?;
         let end = offset + buf.len() as u64;
         self.object.look_up(granules(&(offset..end)));
-        let reads_kept = !ask.past_caches && !self.is_wrong.load(Relaxed);
+        let reads_kept = !self.replaces(ask);
         let is_read_here = |granule| reads_kept && self.object.is_known(granule);
         let mut given = Given::default();
         let (mut at, mut rest) = (offset, buf);

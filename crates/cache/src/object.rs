@@ -11,10 +11,12 @@ use std::{
 };
 
 use rustix::fs::{
-    FallocateFlags, FlockOperation, OFlags, SeekFrom, fallocate, fcntl_getfl, flock, seek,
+    FallocateFlags, FlockOperation, OFlags, SeekFrom, copy_file_range, fallocate, fcntl_getfl,
+    flock, seek,
 };
 use verimount_source::{
     Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, granules, stream_in_pieces,
+    whole_granules,
 };
 
 use crate::{
@@ -150,30 +152,64 @@ impl Object {
         are_kept
     }
 
-    /// Writes whole granules, if there is room.
-    pub(crate) fn keep(&self, bytes: &[u8], offset: u64) {
-        debug_assert!(
-            offset.is_multiple_of(GRANULE),
-            "part of a granule would count as all of it"
-        );
-        let inner = &*self.0;
-        if !inner.is_writable || !inner.cache.reserve(bytes.len() as u64) {
+    /// Writes whole granules, if there is room: those that are here only if it `replaces` them.
+    pub(crate) fn keep(&self, bytes: &[u8], offset: u64, replaces: bool) {
+        let end = offset + bytes.len() as u64;
+        let is_written = |granule: &u64| replaces || !self.is_known(*granule);
+        let mut written = granules(&(offset..end)).filter(is_written).peekable();
+        while let Some(first) = written.next() {
+            let mut next = first + 1;
+            while written.next_if_eq(&next).is_some() {
+                next += 1;
+            }
+            let run = first * GRANULE..end.min(next * GRANULE);
+            let bytes = &bytes[(run.start - offset) as usize..(run.end - offset) as usize];
+            if let Err(error) = self.put(&run, || self.0.file.write_all_at(bytes, run.start)) {
+                self.0.failed("writing the cache", &error);
+                self.0.cache.rest();
+            }
+        }
+    }
+
+    /// Takes the whole granules of these bytes over from another object, where the bytes are from `at` on, if there is room. They share
+    /// what they have on disk where the file system can. Nothing is verified.
+    pub fn take_over(&self, bytes: &Range<u64>, from: &Self, at: u64) {
+        let whole = whole_granules(bytes, self.length());
+        if whole.is_empty() {
             return;
         }
-        let granules = granules(&(offset..offset + bytes.len() as u64));
-        match inner.file.write_all_at(bytes, offset) {
-            Ok(()) => {
-                let written = bytes.len() as u64;
-                inner.cache.counters.written.fetch_add(written, Relaxed);
-                granules.for_each(|granule| inner.presence.insert(granule, &inner.file));
+        let copied = self.put(&whole, || {
+            let (mut start, mut at) = (whole.start, at + (whole.start - bytes.start));
+            while start < whole.end {
+                let len = (whole.end - start) as usize;
+                let (from, to) = (&from.0.file, &self.0.file);
+                if copy_file_range(from, Some(&mut at), to, Some(&mut start), len)? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
             }
-            Err(error) => {
-                inner.failed("writing the cache", &error);
-                inner.cache.rest();
-                // A part may have been written.
-                let _ = punch(&inner.file, offset, bytes.len() as u64);
-            }
+            Ok(())
+        });
+        // Where it cannot be copied so, it is written as it is read.
+        drop(copied);
+    }
+
+    /// Puts whole granules here by `write`, if there is room.
+    fn put(&self, bytes: &Range<u64>, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        debug_assert!(
+            bytes.start.is_multiple_of(GRANULE),
+            "part of a granule would count as all of it"
+        );
+        let (inner, len) = (&*self.0, bytes.end - bytes.start);
+        if !inner.is_writable || !inner.cache.reserve(len) {
+            return Ok(());
         }
+        write().inspect_err(|_| {
+            // A part may have been written.
+            let _ = punch(&inner.file, bytes.start, len);
+        })?;
+        inner.cache.counters.written.fetch_add(len, Relaxed);
+        granules(bytes).for_each(|granule| inner.presence.insert(granule, &inner.file));
+        Ok(())
     }
 }
 

@@ -9,7 +9,7 @@ mod runs;
 mod source;
 
 #[cfg(feature = "remote")]
-pub(crate) use self::old::Gathering;
+pub(crate) use self::old::{Gathering, TakeOver};
 pub(crate) use self::source::Like;
 pub use self::{
     old::{OldBlock, Olds, Part, Unshared, UnsharedReason},

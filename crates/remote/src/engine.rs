@@ -8,7 +8,6 @@ use std::{
     thread,
 };
 
-use verimount_source::GRANULE;
 use verimount_sync::{Condvar, Mutex, MutexGuard};
 
 use crate::{
@@ -16,15 +15,13 @@ use crate::{
     budget::Budget,
     fetch::Landing,
     fetcher::Fetcher,
-    flight::Flight,
-    granules::bytes_of,
     held::FileId,
-    queue::{Queue, Run as QueuedRun},
+    queue::{Piece, Queue, Run as QueuedRun},
 };
 
 type Run = QueuedRun<Arc<Fetcher>>;
 
-/// Fetches granules of files in threads, within a [`Budget`].
+/// Fetches bytes of files in threads, within a [`Budget`].
 pub(crate) struct Engine {
     budget: Budget,
     state: Mutex<State>,
@@ -52,7 +49,7 @@ struct Worker(Arc<Engine>);
 struct Fetching<'a> {
     engine: &'a Arc<Engine>,
     run: Run,
-    /// The first granule that has not arrived.
+    /// The first byte that has not arrived.
     next: u64,
     /// Why the rest will not arrive.
     error: Error,
@@ -106,7 +103,7 @@ impl Engine {
 
     /// How many bytes are in memory.
     pub(crate) fn memory(&self) -> u64 {
-        self.state.lock().queue.held().here() as u64 * GRANULE
+        self.state.lock().queue.held().bytes()
     }
 
     /// Adds an open file, of which some granules are there.
@@ -121,31 +118,31 @@ impl Engine {
             .open(file.clone(), file.client.server(), granules)
     }
 
-    /// Granules of a file, which may still be on their way; `to_end` if the last of them is read to its end.
+    /// The pieces of a file that have these bytes. What is fetched is as much of their granules as is `around` the bytes.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub(crate) fn claim(
         self: &Arc<Self>,
         file: FileId,
-        granules: Range<u64>,
-        to_end: bool,
-    ) -> Result<Vec<Arc<Flight>>, Error> {
+        bytes: &Range<u64>,
+        around: &Range<u64>,
+    ) -> Result<Vec<Piece>, Error> {
         let mut state = self.state.lock();
-        let flights = state.queue.claim(file, granules, to_end);
+        let pieces = state.queue.claim(file, bytes, around);
         self.engage(&mut state);
-        flights.ok_or(Error::Closed)
+        pieces.ok_or(Error::Closed)
     }
 
-    /// Fetches granules of a file early, if there is room.
-    pub(crate) fn need_soon(self: &Arc<Self>, file: FileId, granules: Range<u64>) {
+    /// Fetches bytes of a file early, if there is room.
+    pub(crate) fn need_soon(self: &Arc<Self>, file: FileId, bytes: &Range<u64>) {
         let mut state = self.state.lock();
-        state.queue.need_soon(file, granules);
+        state.queue.need_soon(file, bytes);
         self.engage(&mut state);
     }
 
-    /// Forgets granules that were found to be wrong; returns how many those were.
-    pub(crate) fn distrust(&self, file: FileId, granules: Range<u64>) -> u64 {
+    /// Forgets the bytes of granules that were found to be wrong; returns how many those were.
+    pub(crate) fn distrust(&self, file: FileId, granules: &Range<u64>) -> u64 {
         self.state.lock().queue.held().distrust(file, granules)
     }
 
@@ -180,7 +177,7 @@ impl Engine {
                     }
                     state.queue.ended(&run);
                     let error = Error::NoThreads(error.to_string());
-                    state.queue.fail(run.id(), run.granules, &error);
+                    state.queue.fail(run.id(), &run.bytes, &error);
                 }
             }
         }
@@ -216,7 +213,7 @@ impl Worker {
         while let Some(run) = next {
             let mut fetching = Fetching {
                 engine: &self.0,
-                next: run.granules.start,
+                next: run.bytes.start,
                 run,
                 error: Error::Closed,
                 is_in_trouble: false,
@@ -250,11 +247,11 @@ impl State {
 impl Fetching<'_> {
     fn fetch(&mut self) -> Result<(), Error> {
         let file = self.run.file.clone();
-        file.fetch(bytes_of(&self.run.granules, file.version.size), self)
+        file.fetch(self.run.bytes.clone(), self)
     }
 
     fn rest(&self) -> Range<u64> {
-        self.next..self.run.granules.end
+        self.next..self.run.bytes.end
     }
 }
 
@@ -264,16 +261,14 @@ impl Landing for Fetching<'_> {
     }
 
     fn landed(&mut self, bytes: Vec<u8>) {
-        debug_assert!(
-            self.run.granules.contains(&self.next),
-            "it was not asked for"
-        );
+        debug_assert!(self.run.bytes.contains(&self.next), "it was not asked for");
         let mut state = self.engine.state.lock();
-        state.queue.landed(self.run.id(), self.next, bytes);
-        self.next += 1;
+        let start = self.next;
+        self.next += bytes.len() as u64;
+        state.queue.landed(self.run.id(), start, bytes);
         if mem::take(&mut self.is_in_trouble) {
             state.in_trouble -= 1;
-            state.queue.set_trouble(self.run.id(), self.rest(), None);
+            state.queue.set_trouble(self.run.id(), &self.rest(), None);
         }
     }
 
@@ -281,7 +276,7 @@ impl Landing for Fetching<'_> {
         let mut state = self.engine.state.lock();
         state
             .queue
-            .set_trouble(self.run.id(), self.rest(), Some(error));
+            .set_trouble(self.run.id(), &self.rest(), Some(error));
         if !mem::replace(&mut self.is_in_trouble, true) {
             state.in_trouble += 1;
             // Another one can fetch meanwhile.
@@ -294,7 +289,7 @@ impl Drop for Fetching<'_> {
     fn drop(&mut self) {
         let mut state = self.engine.state.lock();
         state.in_trouble -= usize::from(self.is_in_trouble);
-        state.queue.fail(self.run.id(), self.rest(), &self.error);
+        state.queue.fail(self.run.id(), &self.rest(), &self.error);
         // This thread looks for the next run at once.
         state.queue.ended(&self.run);
     }

@@ -171,21 +171,21 @@ fn bytes(body: &mut Body, len: u64, attempts: &Attempts<'_>) -> Result<Vec<u8>, 
     Ok(piece.bytes)
 }
 
-/// Where pieces arrive, one after the other: granules, if their first byte is the first of one.
+/// Where pieces arrive, one after the other.
 pub(crate) trait Landing {
-    /// A buffer for the next granule, with any content and length.
+    /// A buffer for the next piece, with any content and length.
     fn buffer(&mut self) -> Vec<u8>;
 
-    /// The next granule is complete.
+    /// The next piece is complete.
     fn landed(&mut self, bytes: Vec<u8>);
 
     /// An attempt has failed. Perhaps there is another one.
     fn failed(&mut self, error: &Error);
 }
 
-/// Fetches bytes in pieces of a granule's size. What arrived before a transfer broke off is not asked for
+/// Fetches bytes in pieces that end with granules. What arrived before a transfer broke off is not asked for
 /// again.
-pub(crate) fn granules(
+pub(crate) fn pieces(
     client: &Client,
     version: &Version,
     closing: &Closing,
@@ -195,21 +195,24 @@ pub(crate) fn granules(
     let session = client.session();
     let mut attempts = Attempts::new(session, closing, session.limits().read);
     let mut start = bytes.start;
-    let next = |start, landing: &mut dyn Landing| match GRANULE.min(bytes.end - start) {
-        0 => Partial::new(Vec::new(), 0),
-        len => Partial::new(landing.buffer(), len as usize),
+    let next = |start: u64, landing: &mut dyn Landing| {
+        let granule_end = (start / GRANULE + 1) * GRANULE;
+        match granule_end.min(bytes.end) - start {
+            0 => Partial::new(Vec::new(), 0),
+            len => Partial::new(landing.buffer(), len as usize),
+        }
     };
-    let mut granule = next(start, landing);
+    let mut piece = next(start, landing);
     loop {
-        let missing = start + granule.filled as u64..bytes.end;
+        let missing = start + piece.filled as u64..bytes.end;
         if missing.is_empty() {
             return Ok(());
         }
         let fetched = client.range(&missing, version).and_then(|mut body| {
             while start < bytes.end {
-                granule.fill(&mut body, &attempts)?;
-                start += granule.bytes.len() as u64;
-                let whole = std::mem::replace(&mut granule, next(start, landing));
+                piece.fill(&mut body, &attempts)?;
+                start += piece.bytes.len() as u64;
+                let whole = std::mem::replace(&mut piece, next(start, landing));
                 landing.landed(whole.bytes);
                 attempts.progress();
             }
@@ -223,7 +226,7 @@ pub(crate) fn granules(
     }
 }
 
-/// A granule of which some bytes have arrived.
+/// A piece of which some bytes have arrived.
 struct Partial {
     bytes: Vec<u8>,
     filled: usize,

@@ -24,7 +24,7 @@ impl Fetcher {
     /// # Errors
     /// Those of fetching.
     pub(crate) fn fetch(&self, bytes: Range<u64>, landing: &mut impl Landing) -> Result<(), Error> {
-        fetch::granules(&self.client, &self.version, &self.closing, bytes, landing)
+        fetch::pieces(&self.client, &self.version, &self.closing, bytes, landing)
     }
 
     /// Fetches a range in the calling thread, with a request for each [`PART`] of it, and keeps nothing.

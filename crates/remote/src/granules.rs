@@ -10,11 +10,6 @@ pub(crate) fn bytes_of(granules: &Range<u64>, size: u64) -> Range<u64> {
     granules.start * GRANULE..(granules.end * GRANULE).min(size)
 }
 
-/// Whether two neighbouring granules must not be in one request.
-pub(crate) fn is_part_boundary(granule: u64) -> bool {
-    granule.is_multiple_of(PART / GRANULE)
-}
-
 const _: () = assert!(PART.is_multiple_of(GRANULE));
 
 #[cfg(test)]

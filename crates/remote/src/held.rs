@@ -1,41 +1,45 @@
-//! Granules in memory, and those on their way there.
+//! Pieces of files in memory, and those on their way there.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     ops::Range,
     sync::Arc,
     time::Instant,
 };
 
+use verimount_source::GRANULE;
+
 use crate::{Error, budget::Budget, flight::Flight};
 
-/// How often a granule must have been read to be kept for that. Two neighbouring reads may share one.
+/// How often a piece must have been read to be kept for that. Two neighbouring reads may share one.
 const OFTEN: u32 = 3;
 
 /// The number of a file that is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileId(pub(crate) u64);
 
-/// A granule of a file.
+/// Where a piece begins: a granule of a file, or a part of one. No two of them overlap.
 pub(crate) type Key = (FileId, u64);
 
-/// The granules that are in memory or on their way, as many as the budget allows and readers wait for.
+/// The pieces that are in memory or on their way, as many as the budget allows and readers wait for.
 pub(crate) struct Held {
     budget: Budget,
-    slots: HashMap<Key, Slot>,
+    slots: BTreeMap<Key, Slot>,
     /// How many were fetched early, or are, and nobody has read; and by file, for those that have any.
     unread: usize,
     unread_of: HashMap<FileId, usize>,
     /// Counts uses, to evict what was not used for longest.
     uses: u64,
-    /// How many granules are here.
+    /// How many pieces are here.
     here: usize,
-    /// Buffers of evicted granules, for the next ones: new memory would have to be cleared first.
+    /// Buffers of evicted pieces, for the next ones: new memory would have to be cleared first.
     spare: Vec<Vec<u8>>,
 }
 
 struct Slot {
     flight: Arc<Flight>,
+    /// Where it ends.
+    end: u64,
     used: u64,
     /// How often readers have asked for it.
     reads: u32,
@@ -49,7 +53,7 @@ impl Held {
     pub(crate) fn new(budget: Budget) -> Self {
         Self {
             budget,
-            slots: HashMap::new(),
+            slots: BTreeMap::new(),
             unread: 0,
             unread_of: HashMap::new(),
             uses: 0,
@@ -68,17 +72,49 @@ impl Held {
         &self.budget
     }
 
-    /// How many granules are here.
-    pub(crate) fn here(&self) -> usize {
-        self.here
+    /// How many bytes are here.
+    pub(crate) fn bytes(&self) -> u64 {
+        let slots = self.slots.iter();
+        let here = slots.filter(|(_, slot)| slot.landed.is_some());
+        here.map(|((_, start), slot)| slot.end - start).sum()
     }
 
-    /// Whether a granule is here or on its way.
+    /// The pieces of a file, in order, that have all of these bytes: those that are here or on their way, and those that
+    /// are missing, which go on to the next piece, granule or end of what is `around`.
+    pub(crate) fn covering(
+        &self,
+        id: FileId,
+        bytes: &Range<u64>,
+        around: &Range<u64>,
+    ) -> Vec<Range<u64>> {
+        let mut pieces = Vec::new();
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let granule = at / GRANULE * GRANULE;
+            let before = self.slots.range((id, granule)..=(id, at)).next_back();
+            let before = before.map_or(granule..granule, |((_, start), slot)| *start..slot.end);
+            let piece = if before.end > at {
+                before
+            } else {
+                let behind = self.slots.range((id, at)..).next();
+                let behind = behind.filter(|((file, _), _)| *file == id);
+                let next = behind.map_or(u64::MAX, |((_, start), _)| *start);
+                let end = next.min(granule + GRANULE).min(around.end);
+                before.end.max(around.start)..end
+            };
+            debug_assert!(at < piece.end, "each step goes on");
+            at = piece.end;
+            pieces.push(piece);
+        }
+        pieces
+    }
+
+    /// Whether a piece is here or on its way.
     pub(crate) fn has(&self, key: Key) -> bool {
         self.slots.contains_key(&key)
     }
 
-    /// A granule that is here or on its way, for a reader; whether it reads it to its end.
+    /// A piece that is here or on its way, for a reader; whether it reads it to its end.
     pub(crate) fn read(&mut self, key: Key, to_end: bool) -> Option<Arc<Flight>> {
         let slot = self.slots.get_mut(&key)?;
         self.uses += 1;
@@ -92,77 +128,86 @@ impl Held {
         Some(flight)
     }
 
-    /// Adds a granule that a reader waits for, even if there is no room.
-    pub(crate) fn add(&mut self, key: Key, to_end: bool) -> Arc<Flight> {
+    /// Adds a piece that a reader waits for, even if there is no room.
+    pub(crate) fn add(&mut self, id: FileId, piece: &Range<u64>, to_end: bool) -> Arc<Flight> {
         self.make_room();
-        self.insert(key, 1, to_end)
+        self.insert(id, piece, 1, to_end)
     }
 
-    /// Adds a granule that is here, if there is room; and no second time, as the beginning and the end of a short
+    /// Adds a piece that is here, if there is room; and no second time, as the beginning and the end of a short
     /// file overlap.
-    pub(crate) fn add_here(&mut self, key: Key, bytes: Vec<u8>) {
-        if !self.has(key) && self.make_room() {
-            self.insert(key, 1, false);
-            self.landed(key, bytes);
+    pub(crate) fn add_here(&mut self, id: FileId, start: u64, bytes: Vec<u8>) {
+        let piece = start..start + bytes.len() as u64;
+        if !self.has((id, start)) && self.make_room() {
+            self.insert(id, &piece, 1, false);
+            self.landed((id, start), bytes);
         }
     }
 
-    /// Adds a granule that will be needed soon; whether there is room. All files whose readers are ahead of their
+    /// Adds a piece that will be needed soon; whether there is room. All files whose readers are ahead of their
     /// reads have the same share.
-    pub(crate) fn add_early(&mut self, key: Key) -> bool {
-        let unread = self.unread_of.get(&key.0).copied().unwrap_or_default();
+    pub(crate) fn add_early(&mut self, id: FileId, piece: &Range<u64>) -> bool {
+        let unread = self.unread_of.get(&id).copied().unwrap_or_default();
         let sharing = self.unread_of.len() + usize::from(unread == 0);
         let is_free = unread < self.budget.unread / sharing && self.unread < self.budget.unread;
         let has_room = (is_free || self.evict_stale()) && self.make_room();
         if has_room {
-            self.insert(key, 0, false);
+            self.insert(id, piece, 0, false);
             self.unread += 1;
-            *self.unread_of.entry(key.0).or_default() += 1;
+            *self.unread_of.entry(id).or_default() += 1;
         }
         has_room
     }
 
-    fn insert(&mut self, key: Key, reads: u32, is_done: bool) -> Arc<Flight> {
+    fn insert(&mut self, id: FileId, piece: &Range<u64>, reads: u32, is_done: bool) -> Arc<Flight> {
         self.uses += 1;
         let flight = Arc::<Flight>::default();
         let slot = Slot {
             flight: flight.clone(),
+            end: piece.end,
             used: self.uses,
             reads,
             is_done,
             landed: None,
         };
-        self.slots.insert(key, slot);
+        self.slots.insert((id, piece.start), slot);
         flight
     }
 
-    /// A granule that was on its way is here.
+    /// A piece that was on its way is here.
     pub(crate) fn landed(&mut self, key: Key, bytes: Vec<u8>) {
         if let Some(slot) = self.slots.get_mut(&key) {
+            debug_assert_eq!(slot.end - key.1, bytes.len() as u64);
             self.here += usize::from(slot.landed.is_none());
             slot.landed = Some(Instant::now());
             slot.flight.land(Ok(bytes));
         }
     }
 
-    /// An attempt to fetch a granule has failed and may be repeated, or no longer has failed.
-    pub(crate) fn set_trouble(&self, key: Key, trouble: Option<&Error>) {
-        if let Some(slot) = self.slots.get(&key) {
-            slot.flight.set_trouble(trouble.cloned());
+    /// An attempt to fetch these bytes has failed and may be repeated, or no longer has failed.
+    pub(crate) fn set_trouble(&self, id: FileId, bytes: &Range<u64>, trouble: Option<&Error>) {
+        let slots = self.slots.range((id, bytes.start)..(id, bytes.end));
+        slots.for_each(|(_, slot)| slot.flight.set_trouble(trouble.cloned()));
+    }
+
+    /// Forgets pieces that could not be fetched, so that the next read tries again.
+    pub(crate) fn fail(&mut self, id: FileId, bytes: &Range<u64>, error: &Error) {
+        for key in self.starting_in(id, bytes) {
+            if let Some(slot) = self.remove(key) {
+                slot.flight.land(Err(error.clone()));
+            }
         }
     }
 
-    /// Forgets a granule that could not be fetched, so that the next read tries again.
-    pub(crate) fn fail(&mut self, key: Key, error: &Error) {
-        if let Some(slot) = self.remove(key) {
-            slot.flight.land(Err(error.clone()));
-        }
+    /// The pieces of a file that begin among these bytes.
+    fn starting_in(&self, id: FileId, bytes: &Range<u64>) -> Vec<Key> {
+        let slots = self.slots.range((id, bytes.start)..(id, bytes.end));
+        slots.map(|(key, _)| *key).collect()
     }
 
     /// Forgets all of a file, and ends the wait for what is not here.
     pub(crate) fn close(&mut self, id: FileId, error: &Error) {
-        let of_file = self.slots.keys().filter(|(file, _)| *file == id);
-        for key in of_file.copied().collect::<Vec<_>>() {
+        for key in self.starting_in(id, &(0..u64::MAX)) {
             let slot = self.remove(key);
             if let Some(slot) = slot.filter(|slot| slot.landed.is_none()) {
                 slot.flight.land(Err(error.clone()));
@@ -170,25 +215,25 @@ impl Held {
         }
     }
 
-    /// Forgets those of these granules that are here; returns how many those were.
-    pub(crate) fn distrust(&mut self, id: FileId, granules: Range<u64>) -> u64 {
+    /// Forgets the pieces of these granules that are here; returns how many bytes those were.
+    pub(crate) fn distrust(&mut self, id: FileId, granules: &Range<u64>) -> u64 {
         let mut forgotten = 0;
-        for key in granules.map(|granule| (id, granule)) {
-            let is_here = |slot: &Slot| slot.landed.is_some();
-            if self.slots.get(&key).is_some_and(is_here) {
+        for key in self.starting_in(id, granules) {
+            let here = self.slots.get(&key).filter(|slot| slot.landed.is_some());
+            if let Some(end) = here.map(|slot| slot.end) {
                 self.remove(key);
-                forgotten += 1;
+                forgotten += end - key.1;
             }
         }
         forgotten
     }
 
-    /// A buffer for a granule, with any content and length.
+    /// A buffer for a piece, with any content and length.
     pub(crate) fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Frees the buffers that wait for granules.
+    /// Frees the buffers that wait for pieces.
     pub(crate) fn free_spare(&mut self) {
         self.spare = Vec::new();
     }
@@ -251,13 +296,13 @@ impl Held {
         true
     }
 
-    /// Whether a granule is on its way.
+    /// Whether a piece is on its way.
     pub(crate) fn is_coming(&self, key: Key) -> bool {
         let slot = self.slots.get(&key);
         slot.is_some_and(|slot| slot.landed.is_none())
     }
 
-    /// How many granules are on their way.
+    /// How many pieces are on their way.
     pub(crate) fn coming(&self) -> usize {
         self.slots.len() - self.here
     }
@@ -273,11 +318,12 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init, reason = "one piece")]
+
     use std::time::Duration;
 
-    use verimount_source::GRANULE;
-
     use super::*;
+    use crate::granules::bytes_of;
 
     const FILE: FileId = FileId(1);
 
@@ -300,25 +346,62 @@ mod tests {
         fn early(&mut self, file: FileId, mut granules: Range<u64>) -> usize {
             let added = granules
                 .by_ref()
-                .take_while(|granule| self.add_early((file, *granule)));
+                .take_while(|number| self.add_early(file, &granule(*number)));
             added.count()
         }
 
         /// Reads granules to their ends, which are fetched if they are not here.
         fn reads(&mut self, granules: Range<u64>) {
-            for key in granules.map(|granule| (FILE, granule)) {
+            for piece in granules.map(granule) {
+                let key = (FILE, piece.start);
                 if self.read(key, true).is_none() {
-                    self.add(key, true);
-                    self.landed(key, Vec::new());
+                    self.add(FILE, &piece, true);
+                    self.landed(key, bytes());
                 }
             }
         }
 
         fn holds(&self, granules: impl IntoIterator<Item = u64>) -> bool {
-            granules
-                .into_iter()
-                .all(|granule| self.has((FILE, granule)))
+            let mut starts = granules.into_iter().map(|number| granule(number).start);
+            starts.all(|start| self.has((FILE, start)))
         }
+    }
+
+    fn granule(number: u64) -> Range<u64> {
+        bytes_of(&(number..number + 1), u64::MAX)
+    }
+
+    /// Those of a granule.
+    fn bytes() -> Vec<u8> {
+        vec![0; GRANULE as usize]
+    }
+
+    #[test]
+    fn pieces_cover_bytes_and_do_not_overlap() {
+        const K: u64 = 1 << 10;
+        let mut held = small(NEVER);
+        let covering =
+            |held: &Held, bytes: Range<u64>, around| held.covering(FILE, &bytes, &around);
+        let (first, second) = (0..GRANULE, GRANULE..2 * GRANULE);
+        assert_eq!(covering(&held, 8 * K..9 * K, 0..GRANULE), [0..GRANULE]);
+        assert_eq!(covering(&held, 8 * K..9 * K, 8 * K..9 * K), [8 * K..9 * K]);
+        held.add(FILE, &(8 * K..16 * K), true);
+        // What is here is enough.
+        let within = 9 * K..10 * K;
+        assert_eq!(covering(&held, within, first.clone()), [8 * K..16 * K]);
+        // Before, over and behind it.
+        let before = [0..8 * K, 8 * K..16 * K];
+        assert_eq!(covering(&held, K..9 * K, first.clone()), before);
+        let behind = [8 * K..16 * K, 16 * K..GRANULE];
+        assert_eq!(covering(&held, 9 * K..17 * K, first), behind);
+        let alone = [4 * K..8 * K, 8 * K..16 * K, 16 * K..20 * K];
+        assert_eq!(covering(&held, 4 * K..20 * K, 4 * K..20 * K), alone);
+        let all = [0..8 * K, 8 * K..16 * K, 16 * K..GRANULE, second];
+        let two = 0..2 * GRANULE;
+        assert_eq!(covering(&held, two.clone(), two), all);
+        // Pieces of another file are none of this one.
+        let other = held.covering(OTHER, &(0..1), &(0..GRANULE));
+        assert_eq!(other, [0..GRANULE]);
     }
 
     #[test]
@@ -328,7 +411,7 @@ mod tests {
         held.reads(0..1);
         // The least recently used make room; what is on its way stays.
         assert_eq!(held.early(FILE, 10..12), 2);
-        assert!(held.holds([0, 3]) && !held.has((FILE, 1)) && !held.has((FILE, 2)));
+        assert!(held.holds([0, 3]) && !held.holds([1]) && !held.holds([2]));
         assert_eq!(held.early(FILE, 20..30), 2);
         assert!(held.holds([10, 11]));
         assert_eq!(held.slots.len(), 4);
@@ -350,11 +433,11 @@ mod tests {
         for (stale, stays) in [(NEVER, true), (Duration::ZERO, false)] {
             let mut held = small(stale);
             held.early(FILE, 9..13);
-            for granule in 9..13 {
-                held.landed((FILE, granule), Vec::new());
+            for number in 9..13 {
+                held.landed((FILE, granule(number).start), bytes());
             }
             held.reads(0..8);
-            assert_eq!(held.has((FILE, 9)), stays);
+            assert_eq!(held.holds([9]), stays);
             assert_eq!(held.early(FILE, 20..21), usize::from(!stays));
         }
     }
@@ -364,10 +447,10 @@ mod tests {
         let mut held = small(NEVER);
         // Read often, read in part, and read to its end.
         (0..OFTEN).for_each(|_| held.reads(0..1));
-        held.add((FILE, 1), false);
-        held.landed((FILE, 1), Vec::new());
+        held.add(FILE, &granule(1), false);
+        held.landed((FILE, GRANULE), bytes());
         held.reads(2..20);
-        assert!(held.holds([0, 1]) && !held.has((FILE, 2)));
+        assert!(held.holds([0, 1]) && !held.holds([2]));
     }
 
     #[test]
@@ -375,15 +458,15 @@ mod tests {
         let mut held = Held::new(Budget::default());
         held.reads(0..20);
         held.set_memory(4 * GRANULE);
-        assert_eq!(held.here(), 20);
+        assert_eq!(held.bytes(), 20 * GRANULE);
         held.reads(20..21);
-        assert_eq!(held.here(), 4);
+        assert_eq!(held.bytes(), 4 * GRANULE);
     }
 
     #[test]
     fn memory_is_used_again() {
         let mut held = small(NEVER);
-        held.add_here((FILE, 0), vec![7; 100]);
+        held.add_here(FILE, 0, vec![7; 100]);
         held.reads(0..1);
         assert!(held.buffer().is_empty());
         held.reads(1..5);

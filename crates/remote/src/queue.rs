@@ -7,15 +7,20 @@ use std::{
     sync::Arc,
 };
 
+use verimount_source::{GRANULE, granules};
+
 use crate::{
     Error,
     budget::{Budget, PerServer},
     flight::Flight,
-    granules::is_part_boundary,
+    granules::PART,
     held::{FileId, Held},
 };
 
-/// What is to be fetched, for all open files. Each granule is asked for at most once.
+/// Some bytes of a file, which may still be on their way.
+pub(crate) type Piece = (Range<u64>, Arc<Flight>);
+
+/// What is to be fetched, for all open files. Each byte is asked for at most once.
 pub(crate) struct Queue<F> {
     held: Held,
     files: HashMap<FileId, Line<F>>,
@@ -32,9 +37,9 @@ pub(crate) struct Queue<F> {
 struct Line<F> {
     file: F,
     server: Arc<str>,
-    /// Runs of granules that somebody waits for.
+    /// Runs of bytes that somebody waits for.
     awaited: VecDeque<Range<u64>>,
-    /// Runs of granules that will be needed soon.
+    /// Runs of bytes that will be needed soon.
     early: VecDeque<Range<u64>>,
 }
 
@@ -42,7 +47,7 @@ struct Line<F> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run<F> {
     pub(crate) file: F,
-    pub(crate) granules: Range<u64>,
+    pub(crate) bytes: Range<u64>,
     id: FileId,
     server: Arc<str>,
     is_early: bool,
@@ -65,7 +70,7 @@ impl<F: Clone> Queue<F> {
         &mut self.held
     }
 
-    /// Adds a file on a server, some of which is here already, by granule.
+    /// Adds a file on a server, some granules of which are here already.
     pub(crate) fn open(
         &mut self,
         file: F,
@@ -82,7 +87,7 @@ impl<F: Clone> Queue<F> {
         };
         self.files.insert(id, line);
         for (granule, bytes) in here {
-            self.held.add_here((id, granule), bytes);
+            self.held.add_here(id, granule * GRANULE, bytes);
         }
         id
     }
@@ -100,46 +105,46 @@ impl<F: Clone> Queue<F> {
         Some(line?.file)
     }
 
-    /// The granules of a file, which the caller waits for; `to_end` if it reads the last of them to its end. Those that
-    /// are not on their way are queued before everything that nobody waits for. `None` if the file was closed.
+    /// The pieces of a file that have these bytes, which the caller waits for. Those that are not on their way are queued before
+    /// everything that nobody waits for, with what of their granules is missing `around` the bytes. `None` if the file was
+    /// closed.
     pub(crate) fn claim(
         &mut self,
         id: FileId,
-        granules: Range<u64>,
-        to_end: bool,
-    ) -> Option<Vec<Arc<Flight>>> {
-        self.promote(id, &granules)?;
+        bytes: &Range<u64>,
+        around: &Range<u64>,
+    ) -> Option<Vec<Piece>> {
+        self.promote(id, bytes)?;
         let mut missing = Runs::default();
-        let mut flights = Vec::new();
-        let last = granules.end - 1;
-        for granule in granules {
-            let key = (id, granule);
-            let to_end = to_end || granule < last;
-            flights.push(self.held.read(key, to_end).unwrap_or_else(|| {
-                missing.add(granule);
-                self.held.add(key, to_end)
-            }));
+        let mut pieces = Vec::new();
+        for piece in self.held.covering(id, bytes, around) {
+            let to_end = piece.end <= bytes.end;
+            let flight = self.held.read((id, piece.start), to_end);
+            let flight = flight.unwrap_or_else(|| {
+                missing.add(&piece);
+                self.held.add(id, &piece, to_end)
+            });
+            pieces.push((piece, flight));
         }
         self.files.get_mut(&id)?.awaited.extend(missing.0);
         self.take_turns(id);
-        Some(flights)
+        Some(pieces)
     }
 
-    /// Queues those granules of a file that are not on their way, as far as there is room.
-    pub(crate) fn need_soon(&mut self, id: FileId, granules: Range<u64>) {
+    /// Queues those of these bytes that are not on their way, as far as there is room.
+    pub(crate) fn need_soon(&mut self, id: FileId, bytes: &Range<u64>) {
         if !self.files.contains_key(&id) {
             return;
         }
         let mut missing = Runs::default();
-        for granule in granules {
-            let key = (id, granule);
-            if self.held.has(key) {
+        for piece in self.held.covering(id, bytes, bytes) {
+            if self.held.has((id, piece.start)) {
                 continue;
             }
-            if !self.held.add_early(key) {
+            if !self.held.add_early(id, &piece) {
                 break;
             }
-            missing.add(granule);
+            missing.add(&piece);
         }
         if let Some(line) = self.files.get_mut(&id) {
             line.early.extend(missing.0);
@@ -157,8 +162,8 @@ impl<F: Clone> Queue<F> {
         let may_run = |id: &FileId| self.running_beside(*id).awaited < most;
         let id = self.awaited.iter().position(may_run)?;
         let id = self.awaited.remove(id)?;
-        let granules = self.files.get_mut(&id)?.awaited.pop_front()?;
-        self.begin(id, granules, false)
+        let bytes = self.files.get_mut(&id)?.awaited.pop_front()?;
+        self.begin(id, bytes, false)
     }
 
     fn next_early(&mut self) -> Option<Run<F>> {
@@ -175,8 +180,8 @@ impl<F: Clone> Queue<F> {
         let may_run = |id: &FileId| self.running_beside(*id).early < most;
         let id = self.early.iter().position(may_run)?;
         let id = self.early.remove(id)?;
-        let granules = self.files.get_mut(&id)?.early.pop_front()?;
-        self.begin(id, granules, true)
+        let bytes = self.files.get_mut(&id)?.early.pop_front()?;
+        self.begin(id, bytes, true)
     }
 
     /// What runs from the server of a file.
@@ -186,7 +191,7 @@ impl<F: Clone> Queue<F> {
         running.copied().unwrap_or_default()
     }
 
-    fn begin(&mut self, id: FileId, granules: Range<u64>, is_early: bool) -> Option<Run<F>> {
+    fn begin(&mut self, id: FileId, bytes: Range<u64>, is_early: bool) -> Option<Run<F>> {
         self.take_turns(id);
         let line = self.files.get(&id)?;
         let running = self.running.entry(line.server.clone()).or_default();
@@ -197,7 +202,7 @@ impl<F: Clone> Queue<F> {
         }
         Some(Run {
             file: line.file.clone(),
-            granules,
+            bytes,
             id,
             server: line.server.clone(),
             is_early,
@@ -232,32 +237,32 @@ impl<F: Clone> Queue<F> {
             } else {
                 &mut line.awaited
             };
-            runs.push_front(run.granules);
+            runs.push_front(run.bytes);
         }
         self.take_turns(run.id);
     }
 
-    /// A granule that was on its way is here.
-    pub(crate) fn landed(&mut self, id: FileId, granule: u64, bytes: Vec<u8>) {
-        self.held.landed((id, granule), bytes);
+    /// A piece that was on its way is here.
+    pub(crate) fn landed(&mut self, id: FileId, start: u64, bytes: Vec<u8>) {
+        self.held.landed((id, start), bytes);
         self.check();
     }
 
-    /// An attempt to fetch these granules has failed and may be repeated, or no longer has failed.
-    pub(crate) fn set_trouble(&self, id: FileId, granules: Range<u64>, trouble: Option<&Error>) {
-        granules.for_each(|granule| self.held.set_trouble((id, granule), trouble));
+    /// An attempt to fetch these bytes has failed and may be repeated, or no longer has failed.
+    pub(crate) fn set_trouble(&self, id: FileId, bytes: &Range<u64>, trouble: Option<&Error>) {
+        self.held.set_trouble(id, bytes, trouble);
     }
 
-    /// Forgets granules that could not be fetched, so that the next read tries again.
-    pub(crate) fn fail(&mut self, id: FileId, granules: Range<u64>, error: &Error) {
-        granules.for_each(|granule| self.held.fail((id, granule), error));
+    /// Forgets bytes that could not be fetched, so that the next read tries again.
+    pub(crate) fn fail(&mut self, id: FileId, bytes: &Range<u64>, error: &Error) {
+        self.held.fail(id, bytes, error);
         self.check();
     }
 
-    /// Puts runs that overlap these granules before all that nobody waits for.
-    fn promote(&mut self, id: FileId, granules: &Range<u64>) -> Option<()> {
+    /// Puts runs that overlap these bytes before all that nobody waits for.
+    fn promote(&mut self, id: FileId, bytes: &Range<u64>) -> Option<()> {
         let line = self.files.get_mut(&id)?;
-        let overlaps = |run: &Range<u64>| run.start < granules.end && granules.start < run.end;
+        let overlaps = |run: &Range<u64>| run.start < bytes.end && bytes.start < run.end;
         let queued = mem::take(&mut line.early).into_iter();
         let (wanted, rest): (VecDeque<_>, VecDeque<_>) = queued.partition(overlaps);
         line.awaited.extend(wanted);
@@ -295,18 +300,19 @@ impl<F: Clone> Queue<F> {
         );
         debug_assert!(
             self.files.iter().all(|(id, line)| {
-                let mut granules = line.awaited.iter().chain(&line.early).cloned().flatten();
-                granules.all(|granule| self.held.is_coming((*id, granule)))
+                let runs = line.awaited.iter().chain(&line.early);
+                let mut pieces = runs.flat_map(|run| self.held.covering(*id, run, run));
+                pieces.all(|piece| self.held.is_coming((*id, piece.start)))
             }),
             "what is queued is neither here nor forgotten"
         );
         let queued = |line: &Line<F>| {
             let runs = line.awaited.iter().chain(&line.early);
-            runs.map(|run| run.end - run.start).sum::<u64>()
+            runs.map(|run| granules(run).count()).sum::<usize>()
         };
         debug_assert!(
-            self.files.values().map(queued).sum::<u64>() <= self.held.coming() as u64,
-            "a granule is queued twice"
+            self.files.values().map(queued).sum::<usize>() <= self.held.coming(),
+            "a piece is queued twice"
         );
     }
 }
@@ -317,15 +323,16 @@ impl<F> Run<F> {
     }
 }
 
-/// Runs of granules, each for one request.
+/// Runs of bytes, each for one request. They arrive in pieces that end with granules.
 #[derive(Default)]
 struct Runs(Vec<Range<u64>>);
 
 impl Runs {
-    fn add(&mut self, granule: u64) {
+    fn add(&mut self, piece: &Range<u64>) {
+        let goes_on = piece.start.is_multiple_of(GRANULE) && !piece.start.is_multiple_of(PART);
         match self.0.last_mut() {
-            Some(last) if last.end == granule && !is_part_boundary(granule) => last.end += 1,
-            _ => self.0.push(granule..granule + 1),
+            Some(last) if last.end == piece.start && goes_on => last.end = piece.end,
+            _ => self.0.push(piece.clone()),
         }
     }
 }
@@ -337,7 +344,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::flight::Patience;
+    use crate::{flight::Patience, granules::bytes_of};
 
     /// A queue with a file.
     struct One {
@@ -356,31 +363,44 @@ mod tests {
             Self { queue, file }
         }
 
-        fn claim(&mut self, granules: Range<u64>, to_end: bool) -> Vec<Arc<Flight>> {
-            self.queue.claim(self.file, granules, to_end).unwrap()
+        fn claim(&mut self, granules: Range<u64>) -> Vec<Piece> {
+            self.queue.claims(self.file, granules)
         }
 
         fn need_soon(&mut self, granules: Range<u64>) {
-            self.queue.need_soon(self.file, granules);
+            self.queue.needs_soon(self.file, granules);
         }
 
-        fn landed(&mut self, granule: u64, bytes: Vec<u8>) {
-            self.queue.landed(self.file, granule, bytes);
-        }
-
-        fn fail(&mut self, granules: Range<u64>, error: &Error) {
-            self.queue.fail(self.file, granules, error);
-        }
-
-        /// What is fetched now, at once.
+        /// The granules that are fetched now, at once.
         fn runs(&mut self) -> Vec<Range<u64>> {
-            let ended = |queue: &mut Queue<_>| {
-                let run = queue.next()?;
-                queue.ended(&run);
-                Some(run.granules)
-            };
-            std::iter::from_fn(|| ended(&mut self.queue)).collect()
+            self.queue.runs().iter().map(granules).collect()
         }
+    }
+
+    impl Queue<&'static str> {
+        fn claims(&mut self, file: FileId, granules: Range<u64>) -> Vec<Piece> {
+            let bytes = bytes_of(&granules, u64::MAX);
+            self.claim(file, &bytes, &bytes).unwrap()
+        }
+
+        fn needs_soon(&mut self, file: FileId, granules: Range<u64>) {
+            self.need_soon(file, &bytes_of(&granules, u64::MAX));
+        }
+
+        /// The bytes that are fetched now, at once.
+        fn runs(&mut self) -> Vec<Range<u64>> {
+            let next = || {
+                let run = self.next()?;
+                self.ended(&run);
+                Some(run.bytes)
+            };
+            std::iter::from_fn(next).collect()
+        }
+    }
+
+    /// The bytes of a granule.
+    fn bytes() -> Vec<u8> {
+        vec![0; GRANULE as usize]
     }
 
     fn queue() -> One {
@@ -393,8 +413,8 @@ mod tests {
     fn each_granule_is_asked_for_once() {
         let mut queue = queue();
         queue.need_soon(2..4);
-        assert_eq!(queue.claim(0..6, true).len(), 6);
-        assert_eq!(queue.claim(1..3, true).len(), 2);
+        assert_eq!(queue.claim(0..6).len(), 6);
+        assert_eq!(queue.claim(1..3).len(), 2);
         // What is awaited now was queued early before.
         assert_eq!(queue.runs(), [2..4, 0..2, 4..6]);
     }
@@ -402,7 +422,7 @@ mod tests {
     #[test]
     fn a_request_stays_inside_a_part() {
         let mut queue = queue();
-        queue.claim(120..260, true);
+        queue.claim(120..260);
         assert_eq!(queue.runs(), [120..128, 128..256, 256..260]);
     }
 
@@ -412,15 +432,15 @@ mod tests {
             early: 1,
             ..Budget::default()
         });
-        queue.need_soon(file, 0..2);
-        queue.need_soon(file, 10..12);
+        queue.needs_soon(file, 0..2);
+        queue.needs_soon(file, 10..12);
         let early = queue.next().unwrap();
-        assert_eq!(early.granules, 0..2);
+        assert_eq!(granules(&early.bytes), 0..2);
         assert_eq!(queue.next(), None);
-        queue.claim(file, 20..21, true);
-        assert_eq!(queue.next().unwrap().granules, 20..21);
+        queue.claims(file, 20..21);
+        assert_eq!(granules(&queue.next().unwrap().bytes), 20..21);
         queue.ended(&early);
-        assert_eq!(queue.next().unwrap().granules, 10..12);
+        assert_eq!(granules(&queue.next().unwrap().bytes), 10..12);
     }
 
     /// Each file that somebody waits for has its turn, and one that was opened now before what is fetched early of others.
@@ -431,12 +451,16 @@ mod tests {
             ..Budget::default()
         });
         let [old, new] = ["old", "new"].map(|file| queue.open(file, "server".into(), []));
-        queue.need_soon(old, 500..501);
-        queue.need_soon(old, 600..601);
-        queue.claim(old, 0..300, true);
-        queue.need_soon(new, 500..501);
-        queue.claim(new, 7..8, true);
-        let next = || queue.next().map(|run| (run.file, run.granules.start));
+        queue.needs_soon(old, 500..501);
+        queue.needs_soon(old, 600..601);
+        queue.claims(old, 0..300);
+        queue.needs_soon(new, 500..501);
+        queue.claims(new, 7..8);
+        let next = || {
+            queue
+                .next()
+                .map(|run| (run.file, run.bytes.start / GRANULE))
+        };
         let order: Vec<_> = std::iter::from_fn(next).collect();
         let awaited = [("old", 0), ("new", 7), ("old", 128), ("old", 256)];
         assert_eq!(order[..4], awaited);
@@ -455,8 +479,8 @@ mod tests {
         let files = [("a", "one"), ("b", "one"), ("c", "two")];
         for (file, server) in files {
             let file = queue.open(file, server.into(), []);
-            queue.claim(file, 0..1, true);
-            queue.need_soon(file, 5..6);
+            queue.claims(file, 0..1);
+            queue.needs_soon(file, 5..6);
         }
         let first: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
         let started: Vec<_> = first.iter().map(|run| (run.file, run.is_early)).collect();
@@ -472,27 +496,27 @@ mod tests {
 
     #[test]
     fn of_what_was_closed_nothing_stays() {
-        let One { mut queue, file } = One::with(Budget::default(), [(5, Vec::new())]);
-        queue.need_soon(file, 20..30);
-        let flights = queue.claim(file, 0..6, true).unwrap();
+        let One { mut queue, file } = One::with(Budget::default(), [(5, bytes())]);
+        queue.needs_soon(file, 20..30);
+        let flights = queue.claims(file, 0..6);
         let run = queue.next().unwrap();
         queue.close(file, &Error::Closed);
-        assert_eq!(flights[0].wait(NOW), Err(Error::Closed));
-        assert!(flights[5].wait(NOW).is_ok());
+        assert_eq!(flights[0].1.wait(NOW), Err(Error::Closed));
+        assert!(flights[5].1.wait(NOW).is_ok());
         assert_eq!(queue.next(), None);
-        assert!(queue.claim(file, 0..1, true).is_none());
-        queue.need_soon(file, 0..1);
+        assert!(queue.claim(file, &(0..1), &(0..1)).is_none());
+        queue.needs_soon(file, 0..1);
         // It still arrives.
-        queue.landed(file, 0, Vec::new());
+        queue.landed(file, 0, bytes());
         queue.ended(&run);
-        assert!(queue.held.coming() == 0 && queue.held.here() == 0);
+        assert!(queue.held.coming() == 0 && queue.held.bytes() == 0);
         assert!(queue.running.is_empty());
     }
 
     #[test]
     fn what_cannot_be_fetched_now_is_later() {
         let mut queue = queue();
-        queue.claim(0..1, true);
+        queue.claim(0..1);
         queue.need_soon(5..6);
         let runs = [(); 2].map(|()| queue.queue.next().unwrap());
         for run in runs {
@@ -509,11 +533,12 @@ mod tests {
         });
         queue.need_soon(0..10);
         assert_eq!(queue.runs(), [0..2]);
-        queue.claim(0..1, true);
+        queue.claim(0..1);
         queue.need_soon(2..10);
         assert_eq!(queue.runs(), [2..3]);
         // What fails is not counted any longer.
-        queue.fail(1..3, &Error::Closed);
+        let failed = bytes_of(&(1..3), u64::MAX);
+        queue.queue.fail(queue.file, &failed, &Error::Closed);
         queue.need_soon(5..10);
         assert_eq!(queue.runs(), [5..7]);
     }
@@ -521,23 +546,41 @@ mod tests {
     #[test]
     fn what_failed_is_tried_again() {
         let mut queue = queue();
-        let flight = queue.claim(0..1, true).remove(0);
+        let (piece, flight) = queue.claim(0..1).remove(0);
         queue.runs();
-        queue.fail(0..1, &Error::NoRanges);
+        queue.queue.fail(queue.file, &piece, &Error::NoRanges);
         assert_eq!(flight.wait(NOW), Err(Error::NoRanges));
-        queue.claim(0..1, true);
+        queue.claim(0..1);
         assert_eq!(queue.runs(), [0..1]);
     }
 
     #[test]
     fn what_is_distrusted_is_fetched_again() {
-        let mut queue = One::with(Budget::default(), [(0, Vec::new())]);
+        let mut queue = One::with(Budget::default(), [(0, bytes())]);
         queue.need_soon(1..3);
         queue.runs();
-        queue.landed(1, Vec::new());
+        queue.queue.landed(queue.file, GRANULE, bytes());
         // What is on its way is newer than what was read.
-        assert_eq!(queue.queue.held.distrust(queue.file, 0..4), 2);
-        queue.claim(0..3, true);
+        let four = bytes_of(&(0..4), u64::MAX);
+        let forgotten = queue.queue.held.distrust(queue.file, &four);
+        assert_eq!(forgotten, 2 * GRANULE);
+        queue.claim(0..3);
         assert_eq!(queue.runs(), [0..2]);
+    }
+
+    #[test]
+    fn parts_of_granules_are_asked_for_alone_or_with_what_is_missing() {
+        const K: u64 = 1 << 10;
+        let One { mut queue, file } = One::new(Budget::default());
+        // Up to the end of a granule, and over it.
+        queue.need_soon(file, &(8 * K..16 * K));
+        queue.need_soon(file, &(100 * K..140 * K));
+        assert_eq!(queue.runs(), [8 * K..16 * K, 100 * K..140 * K]);
+        // A reader who needs no more waits for these.
+        let claimed = queue.claim(file, &(9 * K..10 * K), &(0..GRANULE)).unwrap();
+        assert_eq!(claimed.len(), 1);
+        assert_eq!(queue.runs(), []);
+        queue.claim(file, &(0..GRANULE), &(0..GRANULE)).unwrap();
+        assert_eq!(queue.runs(), [0..8 * K, 16 * K..100 * K]);
     }
 }

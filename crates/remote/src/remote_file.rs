@@ -4,7 +4,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
 };
 
-use verimount_source::{Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, granules};
+use verimount_source::{Ask, Fetch, Given, Hint, ReadError, check_range, granules};
 
 use crate::{
     Error, Session,
@@ -14,16 +14,18 @@ use crate::{
     engine::Engine,
     fetch,
     fetcher::Fetcher,
-    flight::{Flight, Patience},
+    flight::Patience,
     granules::{PART, bytes_of},
     held::FileId,
     limits::MAX_HINT,
+    queue::Piece,
 };
 
 /// A file on a web server, in a registry or in a cloud.
 ///
 /// All of a process together keep up to 48 MiB in memory, and use up to 24 connections to each server and 64 in all, over which
-/// requests of up to 16 MiB run. Reads fetch granules of 128 KiB; a [hint](Fetch::hint) fetches ahead.
+/// requests of up to 16 MiB run. Reads fetch granules of 128 KiB, unless what they need is on its way; a
+/// [hint](Fetch::hint) fetches ahead.
 ///
 /// Failures that may pass are retried. A read fails with [`ReadError::Io`], which has an [`Error`] inside,
 /// if a granule does not arrive within 60 seconds; the next read tries again. Dropping it ends all that is
@@ -63,36 +65,20 @@ impl RemoteFile {
         self.fetcher.client.session()
     }
 
-    /// The granules with these bytes, which may still be on their way.
-    fn claim(&self, bytes: &Range<u64>) -> Result<Vec<Arc<Flight>>, Error> {
-        let to_end = bytes.end.is_multiple_of(GRANULE) || bytes.end == self.length();
-        self.engine.claim(self.id, granules(bytes), to_end)
+    /// The pieces with these bytes, which may still be on their way.
+    fn claim(&self, bytes: &Range<u64>) -> Result<Vec<Piece>, Error> {
+        self.engine.claim(self.id, bytes, &self.granules_of(bytes))
+    }
+
+    /// The bytes of the granules of these.
+    fn granules_of(&self, bytes: &Range<u64>) -> Range<u64> {
+        bytes_of(&granules(bytes), self.length())
     }
 
     /// Ends the wait of all readers, and in time all that is fetched.
     pub(crate) fn close(&self) {
         self.engine.close(self.id);
         self.fetcher.closing.close();
-    }
-
-    /// Fills `buf` with these bytes as they arrive.
-    fn copy(
-        &self,
-        mut buf: &mut [u8],
-        range: &Range<u64>,
-        flights: &[Arc<Flight>],
-        patience: Patience,
-    ) -> Result<(), Error> {
-        for (granule, flight) in granules(range).zip(flights) {
-            let bytes = flight.wait(patience)?;
-            let here = bytes_of(&(granule..granule + 1), self.length());
-            let from = (range.start.max(here.start) - here.start) as usize;
-            let to = (range.end.min(here.end) - here.start) as usize;
-            let (now, later) = buf.split_at_mut(to - from);
-            now.copy_from_slice(&bytes[from..to]);
-            buf = later;
-        }
-        Ok(())
     }
 
     fn read(&self, buf: &mut [u8], offset: u64, patience: Patience) -> Result<(), ReadError> {
@@ -103,10 +89,10 @@ impl RemoteFile {
         while start < end {
             let part = start..end.min((start / PART + 1) * PART);
             let (now, later) = rest.split_at_mut((part.end - start) as usize);
-            let read = self.claim(&part).and_then(|flights| {
+            let read = self.claim(&part).and_then(|pieces| {
                 // While this part arrives, the next come over other connections.
                 self.hint(part.end..end, Hint::Need);
-                self.copy(now, &part, &flights, patience)
+                copy(now, &part, &pieces, patience)
             });
             read.map_err(io::Error::from)
                 .map_err(ReadError::io(offset, len))?;
@@ -114,6 +100,24 @@ impl RemoteFile {
         }
         Ok(())
     }
+}
+
+/// Fills `buf` with these bytes as they arrive.
+fn copy(
+    mut buf: &mut [u8],
+    range: &Range<u64>,
+    pieces: &[Piece],
+    patience: Patience,
+) -> Result<(), Error> {
+    for (here, flight) in pieces {
+        let bytes = flight.wait(patience)?;
+        let from = (range.start.max(here.start) - here.start) as usize;
+        let to = (range.end.min(here.end) - here.start) as usize;
+        let (now, later) = buf.split_at_mut(to - from);
+        now.copy_from_slice(&bytes[from..to]);
+        buf = later;
+    }
+    Ok(())
 }
 
 impl Drop for RemoteFile {
@@ -147,22 +151,26 @@ impl Fetch for RemoteFile {
             .map_err(ReadError::io(range.start, len))
     }
 
-    fn hint(&self, range: Range<u64>, _: Hint) {
+    fn hint(&self, range: Range<u64>, hint: Hint) {
         let most = range.start.saturating_add(MAX_HINT);
         let end = range.end.min(most).min(self.length());
         if range.start < end {
-            self.engine
-                .need_soon(self.id, granules(&(range.start..end)));
+            let bytes = range.start..end;
+            let bytes = match hint {
+                Hint::Need | Hint::Reach => self.granules_of(&bytes),
+                Hint::Alone => bytes,
+            };
+            self.engine.need_soon(self.id, &bytes);
         }
     }
 
     fn distrust(&self, range: Range<u64>, _: &Given) -> u32 {
         let end = range.end.min(self.length());
         if range.start < end {
-            let granules = granules(&(range.start..end));
-            let forgotten = self.engine.distrust(self.id, granules);
+            let granules = self.granules_of(&(range.start..end));
+            let forgotten = self.engine.distrust(self.id, &granules);
             let distrusted = &self.session().counters().distrusted;
-            distrusted.fetch_add(forgotten * GRANULE, Relaxed);
+            distrusted.fetch_add(forgotten, Relaxed);
         }
         // Another copy may be right: transfers and caches on the way damage bytes, too.
         1

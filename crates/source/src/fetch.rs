@@ -94,6 +94,8 @@ impl<'a> Ask<'a> {
 pub enum Hint {
     /// All of it, soon.
     Need,
+    /// All of it, soon, and nothing around it: a source that fetches in larger units asks for these bytes only.
+    Alone,
     /// A sequential reader will read on over it, perhaps not to the end. [`ReadAhead`](crate::ReadAhead) decides what is announced
     /// so.
     Reach,
@@ -133,13 +135,14 @@ impl<S: ReadAt> Fetch for S {
     }
 
     fn stream(&self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
-        stream_in_pieces(self, range, take)
+        // It reads no more than is asked for.
+        pieces_of(self, range, take, |_| {})
     }
 
     fn hint(&self, range: Range<u64>, hint: Hint) {
         let len = range.end.saturating_sub(range.start);
         match hint {
-            Hint::Need => self.will_need(range.start, len),
+            Hint::Need | Hint::Alone => self.will_need(range.start, len),
             Hint::Reach => self.will_reach(range.start, len),
         }
     }
@@ -153,7 +156,7 @@ impl<S: ReadAt> Fetch for S {
     }
 }
 
-/// [Streams](Fetch::stream) from a source that can only fetch pieces.
+/// [Streams](Fetch::stream) from a source that can only fetch pieces, and stands for others, which may fetch in larger units.
 ///
 /// # Errors
 /// As [`Fetch::stream`].
@@ -162,12 +165,23 @@ pub fn stream_in_pieces(
     range: Range<u64>,
     take: &mut dyn FnMut(&[u8]),
 ) -> Result<(), ReadError> {
+    let announce = |piece| source.hint(piece, Hint::Alone);
+    pieces_of(source, range, take, announce)
+}
+
+fn pieces_of(
+    source: &dyn Fetch,
+    range: Range<u64>,
+    take: &mut dyn FnMut(&[u8]),
+    announce: impl Fn(Range<u64>),
+) -> Result<(), ReadError> {
     let mut scratch = Scratch::default();
     for start in range.clone().step_by(STREAMED) {
         let len = (range.end - start).min(STREAMED as u64) as usize;
         // Checked before the buffer grows, so that an absurd length costs nothing.
         check_range(start, len, source.length())?;
         let buf = scratch.grown(len);
+        announce(start..start + len as u64);
         source.fetch(buf, start, Ask::default())?;
         take(buf);
     }

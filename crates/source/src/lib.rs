@@ -79,7 +79,7 @@ pub use file_id::FileId;
 pub use file_range::FileRange;
 pub use file_storage::FileStorage;
 pub use given::{Given, Giver};
-pub use granule::{GRANULE, granules};
+pub use granule::{GRANULE, granules, whole_granules};
 pub use growing_file::GrowingFile;
 pub use in_order::{in_order, in_order_with};
 pub use kept::{Kept, keep};

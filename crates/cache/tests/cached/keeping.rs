@@ -104,3 +104,33 @@ fn who_asks_past_caches_gets_what_the_source_has() {
     // It is kept instead.
     assert_eq!(read(&cached(3), Ask::default()), 2);
 }
+
+#[test]
+fn what_is_taken_over_is_kept() {
+    let folder = folder();
+    let cache = cache(folder.path(), LARGE);
+    let size = 3 * GRANULE + 10;
+    let object = |name| {
+        let key = Key::new(name).unwrap();
+        cache.object(&key, Part::Data, size).unwrap()
+    };
+    let (old, new) = (object("old"), object("new"));
+    let source = noise(size as usize, 6);
+    let kept = Cached::new(Arc::new(source.clone()), old.clone());
+    let mut all = vec![0; source.len()];
+    kept.fetch(&mut all, 0, Ask::default()).unwrap();
+    // Two granules from elsewhere in it and the end, which is short, and not the parts of the one between.
+    let taken = [(0..2 * GRANULE, 4096), (3 * GRANULE..size, 100)];
+    new.take_over(&(0..2 * GRANULE + 500), &old, 4096);
+    new.take_over(&(3 * GRANULE - 50..size), &old, 50);
+    let here: Vec<_> = new.data_ranges(0..size).collect();
+    assert_eq!(here, taken.clone().map(|(bytes, _)| bytes));
+    for (bytes, at) in taken {
+        let mut read = vec![0; (bytes.end - bytes.start) as usize];
+        new.fetch(&mut read, bytes.start, Ask::default()).unwrap();
+        assert!(read == source[at as usize..][..read.len()]);
+    }
+    // Not what does not exist.
+    new.take_over(&(2 * GRANULE..3 * GRANULE), &old, size);
+    assert_eq!(new.data_ranges(0..size).count(), 2);
+}

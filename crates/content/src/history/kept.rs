@@ -73,33 +73,37 @@ impl Kept {
     pub(crate) fn keep(&self, seal: Seal, origin: Option<ContentOrigin>) -> Seal {
         let head = keep(&self.cache, &self.key, Part::Seal, seal.head().to_vec());
         let mut held: Vec<Object> = head.into_iter().collect();
-        let (tree, data) = (
-            self.copy(Part::Tree, seal.tree_unverified(), Vec::new()),
-            seal.data_unverified().clone(),
-        );
+        let tree = seal.tree_unverified();
+        let tree = copied(tree, self.object(Part::Tree, tree), Vec::new());
+        let data = seal.data_unverified().clone();
+        let copy = self.object(Part::Data, &data);
         // Siblings are looked for in the tree that is kept.
         let seal = seal.with_sources(data.clone(), tree.clone());
         let data = match origin {
             Some(origin) => {
                 let siblings = Siblings::of(&self.cache, &self.key, &origin);
                 held.extend(siblings.list().cloned());
-                siblings.reading(seal.clone())
+                siblings.reading(seal.clone(), copy.clone())
             }
             None => data,
         };
-        seal.with_sources(self.copy(Part::Data, &data, held), tree)
+        seal.with_sources(copied(&data, copy, held), tree)
     }
 
-    /// A source of which what is read is kept. As long as it is read, so is what it is `held` with.
-    fn copy(&self, part: Part, source: &Arc<dyn Fetch>, held: Vec<Object>) -> Arc<dyn Fetch> {
-        let object = match source.length() {
+    /// What keeps a part, unless that is empty.
+    fn object(&self, part: Part, source: &Arc<dyn Fetch>) -> Option<Object> {
+        match source.length() {
             0 => None,
             size => self.cache.object(&self.key, part, size),
-        };
-        match object {
-            Some(object) => Arc::new(Cached::new(source.clone(), object).holding(held)),
-            None => source.clone(),
         }
+    }
+}
+
+/// A source of which what is read is kept in `object`. As long as it is read, so is what it is `held` with.
+fn copied(source: &Arc<dyn Fetch>, object: Option<Object>, held: Vec<Object>) -> Arc<dyn Fetch> {
+    match object {
+        Some(object) => Arc::new(Cached::new(source.clone(), object).holding(held)),
+        None => source.clone(),
     }
 }
 

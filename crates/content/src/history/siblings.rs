@@ -13,7 +13,7 @@ use verimount_verity::{BlockHasher, Leaves, Seal, Sealed, Trust, dm_verity::Hash
 use super::kept::MAX_HEAD;
 use crate::{
     far::cached::{self, key_of_digest},
-    like::{Gathering, Like, Olds},
+    like::{Gathering, Like, Olds, TakeOver},
     origin::ContentOrigin,
 };
 
@@ -65,21 +65,21 @@ impl Siblings {
         self.list.as_ref()
     }
 
-    /// The data of a seal that was accepted, with blocks read from siblings that have them. They are looked for when something is
-    /// read first.
-    pub(crate) fn reading(self, seal: Seal) -> Arc<dyn Fetch> {
+    /// The data of a seal that was accepted, with blocks read from siblings that have them, which its own copy takes over. They are
+    /// looked for when something is read first.
+    pub(crate) fn reading(self, seal: Seal, copy: Option<Object>) -> Arc<dyn Fetch> {
         let data = seal.data_unverified().clone();
         if self.keys.is_empty() {
             return data;
         }
         // If it cannot be verified, whoever reads it will be told.
-        match Like::new(seal, move |function| self.gather(function)) {
+        match Like::new(seal, move |function| self.gather(function, copy.as_ref())) {
             Ok(like) => Arc::new(like),
             Err(_) => data,
         }
     }
 
-    fn gather(&self, function: &BlockHasher) -> Olds {
+    fn gather(&self, function: &BlockHasher, copy: Option<&Object>) -> Olds {
         let mut gathering = Gathering::new(function.clone(), self.cache.path());
         for key in &self.keys {
             if let Some((leaves, data)) = leaves(&self.cache, key)
@@ -90,8 +90,12 @@ impl Siblings {
                 let there = there.map(|bytes| bytes.start / size..bytes.end.div_ceil(size));
                 // So that a part of the tree which is not there hides no more than its own blocks.
                 let there = there.flat_map(pieces);
+                let take_over = copy.map(|copy| -> TakeOver {
+                    let (copy, data) = (copy.clone(), data.clone());
+                    Box::new(move |bytes, at| copy.take_over(bytes, &data, at))
+                });
                 // What cannot be found is fetched.
-                let _ = gathering.add(&leaves, Arc::new(data.clone()), there);
+                let _ = gathering.add(&leaves, Arc::new(data.clone()), take_over, there);
             }
         }
         let (olds, failed) = gathering.finish();

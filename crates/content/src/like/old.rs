@@ -77,9 +77,13 @@ struct Old {
     /// The number of its first block, counted over all contents.
     first: u64,
     data: Arc<dyn Fetch>,
+    take_over: Option<TakeOver>,
     /// Until when it is left alone.
     rests: Mutex<Option<Instant>>,
 }
+
+/// Has a copy of new content take these bytes over from older content, where they are from an offset on.
+pub(crate) type TakeOver = Box<dyn Fn(&Range<u64>, u64) + Send + Sync>;
 
 /// The number of a block, counted over all older contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,8 +126,8 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Adds content, of which some ranges of blocks are there. Nothing of it is verified: what is read of it is compared with
-    /// the digests of new content.
+    /// Adds content, of which some ranges of blocks are there, and perhaps how a copy of new content takes them over. Nothing of it is
+    /// verified: what is read of it is compared with the digests of new content.
     ///
     /// # Errors
     /// That of the first range that cannot be indexed. The others are.
@@ -131,6 +135,7 @@ impl<'a> Gathering<'a> {
         &mut self,
         leaves: &Leaves,
         data: Arc<dyn Fetch>,
+        take_over: Option<TakeOver>,
         there: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<(), IndexError> {
         debug_assert_eq!(*leaves.function(), self.function);
@@ -138,6 +143,7 @@ impl<'a> Gathering<'a> {
         self.contents.push(Old {
             first,
             data,
+            take_over,
             rests: Mutex::default(),
         });
         // With a number between them, so that no run of blocks is in two.
@@ -156,7 +162,7 @@ impl<'a> Gathering<'a> {
             return Err(UnsharedReason::OtherFunction);
         }
         let (all, before) = (0..leaves.count(), self.builder.count());
-        let Err(error) = self.add(&leaves, data, [all]) else {
+        let Err(error) = self.add(&leaves, data, None, [all]) else {
             return Ok(());
         };
         let error = match error {
@@ -271,20 +277,35 @@ impl Olds {
         parts
     }
 
+    /// The content with a block, and where that is in it.
+    fn place(&self, at: OldBlock) -> Option<(&Old, u64)> {
+        let number = self.contents.partition_point(|old| old.first <= at.0);
+        let old = &self.contents[number.checked_sub(1)?];
+        Some((old, (at.0 - old.first) * self.function.block_size() as u64))
+    }
+
+    /// Has the copy of new content take over these bytes of it, which are from an offset in a block on.
+    pub(crate) fn take_over(&self, at: OldBlock, offset: u64, bytes: &Range<u64>) {
+        if let Some((old, start)) = self.place(at)
+            && let Some(take_over) = &old.take_over
+        {
+            take_over(bytes, start + offset);
+        }
+    }
+
     /// Reads bytes from an offset in a block on, over the next ones, too. After the end of the data there are zeros.
     ///
     /// # Errors
     /// Those of reading.
     pub fn read(&self, at: OldBlock, offset: u64, buf: &mut [u8]) -> Result<(), ReadError> {
-        let number = self.contents.partition_point(|old| old.first <= at.0);
-        let Some(old) = number.checked_sub(1).map(|last| &self.contents[last]) else {
+        let Some((old, start)) = self.place(at) else {
             return Err(ReadError::PastEnd {
                 offset,
                 len: buf.len(),
                 size: 0,
             });
         };
-        let start = (at.0 - old.first) * self.function.block_size() as u64 + offset;
+        let start = start + offset;
         let stored = old
             .data
             .length()
@@ -378,6 +399,7 @@ mod tests {
         let old = Old {
             first: 0,
             data: silent.clone(),
+            take_over: None,
             rests: Mutex::default(),
         };
         for _ in 0..100 {

@@ -7,6 +7,9 @@ use verimount_source::GRANULE;
 /// How many bytes more than needed are fetched to save requests, in percent.
 const SURPLUS: u128 = 15;
 
+/// Gaps of at most so many bytes are closed whatever they add: a request costs about as much.
+const NEAR: u64 = 16 << 10;
+
 /// What opening a file fetches at most besides its tree: its beginning, what is near its end, and the granules around the tree.
 const OPENING: u64 = 8 * GRANULE;
 
@@ -35,24 +38,37 @@ impl Runs {
     }
 
     /// The runs that are asked for to get these of new content: gaps are closed as long as at most some percent more
-    /// bytes come than the blocks and the tree have.
+    /// bytes come than the blocks and the tree have, opening included.
     pub fn asked_for(&self, block_size: u64, tree_size: u64) -> Self {
-        let needed = u128::from(self.blocks()) * u128::from(block_size) + u128::from(tree_size);
-        let allowed = (needed * SURPLUS / 100) as u64;
-        self.merged(allowed.saturating_sub(OPENING) / block_size)
+        let allowed = self.surplus(block_size, tree_size);
+        self.merged(allowed.saturating_sub(OPENING) / block_size, 0)
     }
 
-    /// Fewer runs, as the smallest gaps are closed, which have at most this many blocks together.
-    pub(crate) fn merged(&self, mut allowance: u64) -> Self {
+    /// Those that are asked for to get these of a part of new content, where it is not known what else is needed of it. That part of the
+    /// tree is needed, too.
+    pub(crate) fn asked_for_within(&self, block_size: u64, tree_size: u64) -> Self {
+        let allowed = self.surplus(block_size, tree_size);
+        self.merged(allowed / block_size, NEAR / block_size)
+    }
+
+    /// How many bytes more than these blocks and the tree may come.
+    fn surplus(&self, block_size: u64, tree_size: u64) -> u64 {
+        let needed = u128::from(self.blocks()) * u128::from(block_size) + u128::from(tree_size);
+        (needed * SURPLUS / 100) as u64
+    }
+
+    /// Fewer runs, as the smallest gaps are closed, which have at most this many blocks together, and those that are `near` each other.
+    fn merged(&self, mut allowance: u64, near: u64) -> Self {
         let gap = |at: usize| self.0[at + 1].start - self.0[at].end;
         let mut order: Vec<usize> = (0..self.0.len().saturating_sub(1)).collect();
         order.sort_by_key(|at| gap(*at));
         let mut is_closed = vec![false; order.len()];
         for at in order {
-            match allowance.checked_sub(gap(at)) {
-                Some(left) => (allowance, is_closed[at]) = (left, true),
-                None => break,
+            if gap(at) > near.max(allowance) {
+                break;
             }
+            allowance = allowance.saturating_sub(gap(at));
+            is_closed[at] = true;
         }
         let mut merged = Self::default();
         for (number, run) in self.iter().enumerate() {
@@ -98,11 +114,21 @@ mod tests {
     #[test]
     fn the_smallest_gaps_are_closed_first() {
         let apart = runs(&[0..1, 11..12, 13..14, 20..21]);
-        assert_eq!(apart.merged(0), apart);
-        assert_eq!(apart.merged(1).0, [0..1, 11..14, 20..21]);
-        assert_eq!(apart.merged(6).0, [0..1, 11..14, 20..21]);
-        assert_eq!(apart.merged(7).0, [0..1, 11..21]);
-        assert_eq!(apart.merged(u64::MAX).0, vec![0..21]);
-        assert_eq!(Runs::default().merged(9), Runs::default());
+        assert_eq!(apart.merged(0, 0), apart);
+        assert_eq!(apart.merged(1, 0).0, [0..1, 11..14, 20..21]);
+        assert_eq!(apart.merged(6, 0).0, [0..1, 11..14, 20..21]);
+        assert_eq!(apart.merged(7, 0).0, [0..1, 11..21]);
+        assert_eq!(apart.merged(u64::MAX, 0).0, vec![0..21]);
+        assert_eq!(Runs::default().merged(9, 9), Runs::default());
+    }
+
+    #[test]
+    fn near_runs_are_joined_whatever_else_is() {
+        let apart = runs(&[0..1, 11..12, 13..14, 20..21]);
+        assert_eq!(apart.merged(0, 1).0, [0..1, 11..14, 20..21]);
+        assert_eq!(apart.merged(0, 6).0, [0..1, 11..21]);
+        // They count.
+        assert_eq!(apart.merged(9, 6).0, [0..1, 11..21]);
+        assert_eq!(apart.merged(17, 6).0, vec![0..21]);
     }
 }

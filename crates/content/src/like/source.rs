@@ -10,15 +10,26 @@ use std::{
 };
 
 use verimount_source::{
-    Ask, Fetch, GRANULE, Given, Hint, ReadError, check_range, stream_in_pieces,
+    Ask, Fetch, GRANULE, Given, Hint, LARGEST_STEP, ReadError, check_range, granules,
+    stream_in_pieces,
 };
 use verimount_sync::{Condvar, Mutex};
 use verimount_verity::{BlockHasher, Error, Seal, VerifiedReader, VerifyOptions};
 
-use super::old::{Olds, Part};
+use super::{
+    old::{Olds, Part},
+    runs::Runs,
+};
 
 /// How much of the tree is kept to find digests in, in bytes: what verifies keeps its own.
 const TREE_CACHE: usize = 1 << 20;
+
+/// The unit for which it is decided which missing blocks are asked for together, in bytes: requests do not cross its multiples. It is
+/// decided from all of it, and so the same for each reader of a part.
+const UNIT: u64 = LARGEST_STEP;
+
+/// For how many units that is known: those of readers in order, and of some others.
+const KNOWN_UNITS: usize = 4;
 
 /// After so many wrong blocks, older content is not used any longer.
 const MOST_WRONG: usize = 1 << 16;
@@ -46,6 +57,8 @@ struct Shared {
     /// Found when something is read first.
     olds: LazyLock<Olds, Box<dyn FnOnce() -> Olds + Send>>,
     wrong: Mutex<Wrong>,
+    /// The runs of blocks that are asked for, by unit: the last one at the end.
+    units: Mutex<VecDeque<(u64, Arc<Runs>)>>,
     announced: Mutex<Announced>,
     was_announced: Condvar,
 }
@@ -87,6 +100,7 @@ impl Like {
                 digests,
                 olds: LazyLock::new(Box::new(move || olds(&function))),
                 wrong: Mutex::default(),
+                units: Mutex::default(),
                 announced: Mutex::default(),
                 was_announced: Condvar::new(),
             }),
@@ -126,15 +140,12 @@ impl Shared {
         start..(blocks.end * self.block_size()).min(within.end)
     }
 
-    /// Where blocks are. If the tree cannot be read, that is not known.
-    fn parts(&self, blocks: Range<u64>) -> Vec<Part> {
-        let unknown = |blocks| vec![Part { blocks, old: None }];
+    /// Where blocks are; `None` if the tree cannot be read.
+    fn parts(&self, blocks: Range<u64>) -> Option<Vec<Part>> {
         if self.wrong.lock().is_all {
-            return unknown(blocks);
+            return Some(vec![Part { blocks, old: None }]);
         }
-        let Ok(digests) = self.digests.leaves(blocks.clone()) else {
-            return unknown(blocks);
-        };
+        let digests = self.digests.leaves(blocks.clone()).ok()?;
         // Not locked while the index is read.
         let wrong: Vec<u64> = self
             .wrong
@@ -144,7 +155,7 @@ impl Shared {
             .copied()
             .collect();
         let is_wanted = |block| wrong.binary_search(&block).is_err();
-        self.olds.find(blocks, &digests, is_wanted)
+        Some(self.olds.find(blocks, &digests, is_wanted))
     }
 
     /// Looks at announced ranges until there have been none for a while: many contents may be open that nobody reads.
@@ -164,32 +175,53 @@ impl Shared {
         }
     }
 
-    /// Gives the data's own source a hint for what has to come from there: near ranges together, as they are fetched together.
+    /// Gives the data's own source a hint for what has to come from there.
     fn look_at(&self, bytes: &Range<u64>) {
-        let parts = self.parts(self.covering(bytes));
-        self.will_need(&parts, bytes);
-    }
-
-    fn will_need(&self, parts: &[Part], within: &Range<u64>) {
-        let missing = parts.iter().filter(|part| part.old.is_none());
-        let mut open: Option<Range<u64>> = None;
-        let need = |bytes| self.data.hint(bytes, Hint::Need);
-        for bytes in missing.map(|part| self.bytes_of(&part.blocks, within)) {
-            match &mut open {
-                Some(last) if bytes.start - last.end < GRANULE => last.end = bytes.end,
-                _ => open.replace(bytes).into_iter().for_each(need),
+        for unit in bytes.start / UNIT..bytes.end.div_ceil(UNIT) {
+            let Some(runs) = self.asked_for(unit) else {
+                continue;
+            };
+            for run in runs.iter().map(|blocks| self.bytes_of(&blocks, bytes)) {
+                if run.start < run.end {
+                    self.data.hint(run, Hint::Alone);
+                }
             }
         }
-        open.into_iter().for_each(need);
+    }
+
+    /// The runs of blocks of a unit that are asked for together; `None` if the tree cannot be read.
+    fn asked_for(&self, unit: u64) -> Option<Arc<Runs>> {
+        let is_it = |known: &&(u64, _)| known.0 == unit;
+        if let Some((_, runs)) = self.units.lock().iter().find(is_it) {
+            return Some(runs.clone());
+        }
+        let end = ((unit + 1) * UNIT).min(self.data.length());
+        let blocks = self.covering(&(unit * UNIT..end));
+        let digest_size = self.digests.leaf_function().digest_size() as u64;
+        let tree_size = (blocks.end - blocks.start) * digest_size;
+        let parts = self.parts(blocks)?.into_iter();
+        let missing = parts.filter(|part| part.old.is_none());
+        let mut runs = Runs::default();
+        runs.extend(missing.map(|part| part.blocks));
+        let runs = Arc::new(runs.asked_for_within(self.block_size(), tree_size));
+        let mut units = self.units.lock();
+        if units.len() == KNOWN_UNITS {
+            units.pop_front();
+        }
+        units.push_back((unit, runs.clone()));
+        Some(runs)
     }
 
     fn fetch(&self, buf: &mut [u8], bytes: Range<u64>, ask: Ask<'_>) -> Result<Given, ReadError> {
-        let parts = self.parts(self.covering(&bytes));
-        if let [Part { old: None, .. }] = &*parts {
+        let Some(parts) = self.parts(self.covering(&bytes)) else {
             return self.data.fetch(buf, bytes.start, ask);
+        };
+        if parts.iter().any(|part| part.old.is_none()) {
+            // What is far is on its way while the rest is read. Near it is asked for what is missing, too, and no more.
+            let near = granules(&bytes);
+            let end = (near.end * GRANULE).min(self.data.length());
+            self.look_at(&(near.start * GRANULE..end));
         }
-        // What is far is on its way while the rest is read.
-        self.will_need(&parts, &bytes);
         let (mut given, mut rest) = (Given::default(), buf);
         for part in parts {
             let here = self.bytes_of(&part.blocks, &bytes);
@@ -197,7 +229,9 @@ impl Shared {
             rest = later;
             let offset = here.start - part.blocks.start * self.block_size();
             match part.old {
-                Some(old) if self.olds.read(old, offset, now).is_ok() => {}
+                Some(old) if self.olds.read(old, offset, now).is_ok() => {
+                    self.olds.take_over(old, offset, &here);
+                }
                 _ => given.add(self.data.fetch(now, here.start, ask)?),
             }
         }
@@ -206,8 +240,8 @@ impl Shared {
 
     /// From now on, these blocks come from the data's own source. Whether some may have come from older content.
     fn distrust_older(&self, blocks: Range<u64>) -> bool {
-        let parts = self.parts(blocks);
-        let older = parts.into_iter().filter(|part| part.old.is_some());
+        let parts = self.parts(blocks).into_iter().flatten();
+        let older = parts.filter(|part| part.old.is_some());
         let mut older = older.flat_map(|part| part.blocks).peekable();
         let is_any = older.peek().is_some();
         let mut wrong = self.wrong.lock();
@@ -218,6 +252,10 @@ impl Shared {
                 blocks: BTreeSet::new(),
                 is_all: true,
             };
+        }
+        drop(wrong);
+        if is_any {
+            self.units.lock().clear();
         }
         is_any
     }

@@ -4,6 +4,8 @@ use std::{fmt, ops::AddAssign, time::Duration};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
     pub(crate) sequences: u64,
+    /// Those that read everything, and asked for less, as the cache had an earlier release.
+    pub(crate) updates: u64,
     pub(crate) opened: u64,
     pub(crate) not_opened: u64,
     /// Reads that gave bytes, all of which were right.
@@ -33,12 +35,14 @@ impl Figures {
             && self.rejected > 0
             && self.evicted > 0;
         assert!(all_happened || self.sequences < 20, "{self}");
+        assert!(self.updates > 0 || self.sequences < 200, "{self}");
     }
 }
 
 impl AddAssign for Figures {
     fn add_assign(&mut self, other: Self) {
         self.sequences += other.sequences;
+        self.updates += other.updates;
         self.opened += other.opened;
         self.not_opened += other.not_opened;
         self.read += other.read;
@@ -56,10 +60,11 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} sequences: opened {} times, not {} times; {} reads were right, {} failed; \
+            "{} sequences, {} of them updates: opened {} times, not {} times; {} reads were right, {} failed; \
              {} of {} answers were wrong; of the cache {} bytes were changed, {} rejected, {} evicted; \
              the longest read took {:.1} s",
             self.sequences,
+            self.updates,
             self.opened,
             self.not_opened,
             self.read,

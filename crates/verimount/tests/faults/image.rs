@@ -1,4 +1,8 @@
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use verimount::{BuildOptions, Content, Error, FileDigest, OpenOptions, ReadAt, ReadError, build};
 use verimount_testkit::RichTree;
@@ -8,6 +12,9 @@ pub(crate) struct Image {
     /// All of it, with the seal.
     pub(crate) sealed: Vec<u8>,
     pub(crate) digest: FileDigest,
+    /// An earlier release of it.
+    pub(crate) earlier: Vec<u8>,
+    pub(crate) earlier_digest: FileDigest,
     pub(crate) files: Files,
     /// The size without the seal, in bytes.
     size: usize,
@@ -28,11 +35,19 @@ impl Image {
         let (root, image) = (folder.path().join("tree"), folder.path().join("image"));
         fs::create_dir(&root).unwrap();
         TREE.grow(&root).unwrap();
-        let built = build(&root, &image, &BuildOptions::default()).unwrap();
-        let digest = built.digest.unwrap();
+        let sealed = || {
+            let built = build(&root, &image, &BuildOptions::default()).unwrap();
+            (fs::read(&image).unwrap(), built.digest.unwrap())
+        };
+        let (earlier, earlier_digest) = sealed();
+        fs::remove_file(&image).unwrap();
+        edit(&root);
+        let (sealed, digest) = sealed();
         let content = Content::open(&image, &OpenOptions::new().digest(digest)).unwrap();
         Self {
-            sealed: fs::read(&image).unwrap(),
+            sealed,
+            earlier,
+            earlier_digest,
             size: content.file().len() as usize,
             files: files(content.image().unwrap()).unwrap(),
             digest,
@@ -54,6 +69,16 @@ impl Image {
         let mut buf = vec![0; len];
         copy.read_exact_at(&mut buf, start as u64)?;
         Ok(buf == self.content()[start..start + len])
+    }
+}
+
+/// Makes the later release: some bytes come into the middle of files.
+fn edit(root: &Path) {
+    for size in &TREE.sizes[..2] {
+        let file = root.join(format!("deep/{size}"));
+        let mut bytes = fs::read(&file).unwrap();
+        bytes.splice(size / 2..size / 2, *b"new");
+        fs::write(file, bytes).unwrap();
     }
 }
 

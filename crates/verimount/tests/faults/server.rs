@@ -5,6 +5,9 @@ use verimount_testkit::{HttpAnswer, HttpRequest, HttpServer, Random};
 
 use crate::{fault::Fault, image::Image};
 
+/// The path of the earlier release.
+const EARLIER: &str = "/earlier";
+
 /// A server of the image that can be ill, and the one that it redirects to.
 pub(crate) struct Server {
     main: HttpServer,
@@ -82,6 +85,19 @@ impl Server {
         self.fall_ill(Illness::default());
     }
 
+    /// Where the earlier release is, which is always right.
+    pub(crate) fn earlier(&self) -> String {
+        self.main.url(EARLIER)
+    }
+
+    /// How many bytes of the later release it was asked for.
+    pub(crate) fn asked_for(&self) -> u64 {
+        let requests = self.main.requests().into_iter();
+        let later = requests.filter(|request| request.path != EARLIER);
+        let ranges = later.filter_map(|request| request.range);
+        ranges.map(|range| range.end - range.start).sum()
+    }
+
     /// Whether an answer is under way, which may be wrong.
     pub(crate) fn is_answering(&self) -> bool {
         self.main.answering() + self.away.answering() > 0
@@ -96,6 +112,9 @@ impl Server {
 
 impl Health {
     fn answer(&self, number: u64, request: &HttpRequest, mut right: HttpAnswer) -> HttpAnswer {
+        if request.path == EARLIER {
+            return HttpAnswer::of(&self.image.earlier, request);
+        }
         let illness = self.illness.lock().clone();
         let range = request.range.clone().unwrap_or_default();
         if let Some(at) = illness.rotten.filter(|at| range.contains(at)) {

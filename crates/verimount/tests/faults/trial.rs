@@ -4,13 +4,16 @@ use std::{
     fmt::Display,
     fs::{self, File},
     os::unix::fs::FileExt,
+    path::PathBuf,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
-use verimount::{Cache, Content, Error, OpenOptions, Prefetch, ReadAt, ReadError, RemoteOptions};
+use verimount::{
+    Cache, Content, Error, FileDigest, OpenOptions, Prefetch, ReadAt, ReadError, RemoteOptions,
+};
 use verimount_testkit::{Random, eventually};
 
 use crate::{
@@ -23,8 +26,8 @@ use crate::{
 /// The deadline of reads, the shortest that there is.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// Sizes of the cache, in bytes. It is usually smaller than the image.
-const CACHES: [u64; 5] = [0, 700_000, 1_500_000, 1_500_000, 1 << 30];
+/// Sizes of the cache, in bytes. It is often smaller than the image.
+const CACHES: [u64; 5] = [0, 700_000, 1_500_000, 1 << 30, 1 << 30];
 
 /// The longest read, in bytes.
 const LONGEST: usize = 600_000;
@@ -66,6 +69,9 @@ pub(crate) fn trial(seed: u64, image: &Arc<Image>, doing: &Doing) -> Figures {
         figures: Figures::default(),
     };
     if trial.random.coin() {
+        trial.read_earlier();
+    }
+    if trial.random.coin() {
         trial.remount();
     }
     trial.fall_ill();
@@ -83,7 +89,8 @@ impl Trial<'_> {
             0..40 => self.read(),
             40..48 => self.hint(),
             48..58 => self.flip(),
-            58..68 => self.evict(),
+            58..63 => self.evict(),
+            63..68 => self.remove(),
             68..80 => self.remount(),
             80..97 => self.fall_ill(),
             _ => self.recover(),
@@ -105,17 +112,36 @@ impl Trial<'_> {
         self.figures.longest = self.figures.longest.max(since.elapsed());
     }
 
+    /// Reads most of the earlier release, as somebody has done before the later one came.
+    fn read_earlier(&mut self) {
+        self.begins("reading the earlier release");
+        let options = self.options(self.image.earlier_digest, self.cache());
+        let earlier = Content::open(&*self.server.earlier(), &options).unwrap();
+        let file = earlier.file();
+        for start in (0..file.len() as usize).step_by(LONGEST) {
+            let mut buf = vec![0; LONGEST.min(file.len() as usize - start)];
+            if self.random.below(8) > 0 {
+                file.read_exact_at(&mut buf, start as u64).unwrap();
+                assert!(buf == self.image.earlier[start..][..buf.len()]);
+            }
+        }
+    }
+
+    fn options(&self, digest: FileDigest, cache: Option<Cache>) -> OpenOptions {
+        let mut remote = RemoteOptions::default();
+        remote.timeout = DEADLINE;
+        OpenOptions::new()
+            .digest(digest)
+            .remote(remote)
+            .cache(cache)
+    }
+
     /// Opens the image as another process would that has the same cache.
     fn open(&mut self) -> Result<(), Error> {
         self.begins("opening");
         let since = Instant::now();
-        let mut remote = RemoteOptions::default();
-        remote.timeout = DEADLINE;
-        let cache = (self.cache_size > 0).then(|| self.cache());
-        let options = OpenOptions::new()
-            .digest(self.image.digest)
-            .remote(remote)
-            .cache(cache.clone());
+        let cache = self.cache();
+        let options = self.options(self.image.digest, cache.clone());
         let opened = Content::open(&*self.server.url(), &options);
         self.ended(since);
         let opened = opened.inspect_err(|_| self.figures.not_opened += 1)?;
@@ -154,10 +180,11 @@ impl Trial<'_> {
         let _ = self.open();
     }
 
-    /// The cache as another process sees it.
-    fn cache(&self) -> Cache {
+    /// The cache, if there is one, as another process sees it.
+    fn cache(&self) -> Option<Cache> {
         let path = self.folder.path().join("cache");
-        Cache::open(&path, Some(self.cache_size)).unwrap()
+        let open = || Cache::open(&path, Some(self.cache_size)).unwrap();
+        (self.cache_size > 0).then(open)
     }
 
     /// Reads in up to four threads. Some reads fail; none gives wrong bytes.
@@ -210,11 +237,7 @@ impl Trial<'_> {
 
     /// Changes some bytes of the cache.
     fn flip(&mut self) {
-        let Ok(objects) = fs::read_dir(self.folder.path().join("cache/objects")) else {
-            return;
-        };
-        for object in objects {
-            let path = object.unwrap().path();
+        for path in self.objects() {
             let file = File::options().read(true).write(true).open(path).unwrap();
             let len = file.metadata().unwrap().len();
             if len == 0 {
@@ -233,9 +256,25 @@ impl Trial<'_> {
 
     /// Empties the cache as another process does.
     fn evict(&mut self) {
-        if self.cache_size > 0 {
-            self.cache().clear().unwrap();
+        if let Some(cache) = self.cache() {
+            cache.clear().unwrap();
         }
+    }
+
+    /// Removes a file of the cache, as somebody may who needs room.
+    fn remove(&mut self) {
+        let mut objects = self.objects();
+        if !objects.is_empty() {
+            let object = objects.swap_remove(self.random.below(objects.len()));
+            fs::remove_file(object).unwrap();
+        }
+    }
+
+    /// The files of the cache.
+    fn objects(&self) -> Vec<PathBuf> {
+        let objects = fs::read_dir(self.folder.path().join("cache/objects"));
+        let paths = objects.into_iter().flatten();
+        paths.map(|object| object.unwrap().path()).collect()
     }
 
     /// The server is well from now on. What fails then was begun before, and passes.
@@ -294,6 +333,8 @@ impl Trial<'_> {
 
     fn end(mut self) -> Figures {
         let (requests, wrong) = self.server.counts();
+        let is_update = self.server.asked_for() < self.image.content().len() as u64;
+        self.figures.updates = is_update.into();
         self.figures.requests = requests;
         self.figures.wrong_answers = wrong;
         self.figures.sequences = 1;

@@ -19,7 +19,7 @@ use verimount::{
 };
 use verimount_testkit::{HttpAnswer, HttpServer, flip_at, noise};
 
-use crate::pair::{BLOCK, BLOCKS, CHANGED, LEAVES, OPENING, Pair, SHORT, fetched, shared};
+use crate::pair::{BLOCK, BLOCKS, CHANGED, FEW, LEAVES, OPENING, Pair, SHORT, fetched, shared};
 
 #[test]
 fn only_what_changed_is_fetched() {
@@ -76,12 +76,41 @@ fn content_that_is_read_takes_the_rest_from_there() {
     let content = Content::open(&*server.url("/new"), &options).unwrap();
     assert!(content.unshared().is_empty());
     pair.read(&content);
-    // A granule for each run of blocks.
-    assert!(
-        fetched(&server) < OPENING + 5 * (128 << 10),
-        "{}",
-        fetched(&server)
-    );
+    assert!(fetched(&server) <= FEW, "{}", fetched(&server));
+}
+
+#[test]
+fn a_small_read_fetches_new_blocks_and_no_others() {
+    let pair = Pair::new();
+    let server = pair.server();
+    let content = Content::open(&*server.url("/new"), &pair.options().like(pair.old())).unwrap();
+    let read = |block: usize| {
+        let before = fetched(&server);
+        let mut buf = [0; BLOCK];
+        let read = content
+            .file()
+            .read_exact_at(&mut buf, (block * BLOCK) as u64);
+        read.unwrap();
+        assert!(buf == pair.data[block * BLOCK..][..BLOCK]);
+        fetched(&server) - before
+    };
+    // With what of the tree it takes.
+    read(701);
+    assert_eq!([702, 700, 700].map(read), [0, BLOCK as u64, 0]);
+    // Both that are new there.
+    assert_eq!([201, 200].map(read), [2 * BLOCK as u64, 0]);
+}
+
+#[test]
+fn with_a_mirror_no_more_is_pulled() {
+    let pair = Pair::new();
+    let options = pair.options().like(pair.old());
+    let mirror = pair.server();
+    let at: Location = mirror.url("/new").parse().unwrap();
+    let (_, alone) = pair.pull(options.clone());
+    let (_, first) = pair.pull(options.mirror(at));
+    let both = first + fetched(&mirror);
+    assert!(both <= alone.max(FEW), "{both}, alone {alone}");
 }
 
 #[test]

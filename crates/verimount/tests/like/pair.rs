@@ -156,3 +156,6 @@ pub(crate) fn shared(pair: &Pair) -> u64 {
 
 /// How many bytes opening fetches, and the tree with what is around it.
 pub(crate) const OPENING: u64 = 5 * (128 << 10);
+
+/// What opening and the new blocks take.
+pub(crate) const FEW: u64 = OPENING + (CHANGED.len() * BLOCK) as u64;

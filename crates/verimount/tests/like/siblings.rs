@@ -6,10 +6,7 @@ use tempfile::TempDir;
 use verimount::{Cache, Content, Location, OpenOptions, PushOptions, ReadAt, RemoteOptions, push};
 use verimount_testkit::{HttpAnswer, HttpServer, RegistryServer, flip_at};
 
-use crate::pair::{BLOCK, BLOCKS, OPENING, Pair, asked_for, fetched};
-
-/// The unit of the cache.
-const GRANULE: u64 = 128 << 10;
+use crate::pair::{BLOCK, BLOCKS, FEW, Pair, asked_for, fetched};
 
 /// An old and a new file on one server, and a cache.
 struct Served {
@@ -84,9 +81,6 @@ fn server(pair: &Pair) -> HttpServer {
         _ => answer.only_status(404),
     })
 }
-
-/// What opening and a granule for each run of new blocks take.
-const FEW: u64 = OPENING + 5 * GRANULE;
 
 #[test]
 fn only_what_changed_is_fetched() {
@@ -203,7 +197,7 @@ fn wrong_blocks_of_a_sibling_are_fetched() {
         flip_at(&served.cache.path().join(&data), (block * BLOCK) as u64);
     }
     let few = served.read_new(served.pinned("new"));
-    let most = FEW + wrong.len() as u64 * GRANULE;
+    let most = FEW + (wrong.len() * BLOCK) as u64;
     assert!((1..=most).contains(&few), "{few}");
 }
 
