@@ -6,6 +6,7 @@ mod fetchers;
 mod images;
 mod pairs;
 mod site;
+mod through_cache;
 
 use std::fs;
 
@@ -52,6 +53,7 @@ pub(crate) fn run(lab: &Lab, report: &mut Report) -> Result<()> {
             for site in &sites {
                 fetchers::run(lab, report, site, &images)?;
             }
+            through_cache::run(lab, report, &sites[0], &images)?;
         }
     }
     counts.say(report);
