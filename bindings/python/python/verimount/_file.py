@@ -169,6 +169,10 @@ class File(io.BufferedReader):
     def __repr__(self) -> str:
         return f"<verimount.File {self.name!r} of {self.digest}>"
 
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[Any, ...]:
+        # From Python 3.12 on, that of buffered files refuses.
+        return self.__reduce__()
+
     def __reduce__(self) -> tuple[Any, ...]:
         self._check()
         raw = self.raw
