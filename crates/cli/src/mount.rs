@@ -46,6 +46,13 @@ pub(crate) struct Mount {
     /// --resident, all also loads its files at once, from anywhere
     #[arg(long, value_name = "WHAT", default_value = "metadata", value_parser = one_of(Prefetch::ALL, Prefetch::name))]
     prefetch: Prefetch,
+    /// Let the kernel read an EROFS image itself: it asks only for blocks, each of which is verified. For root, with --allow-other
+    #[arg(
+        long,
+        requires = "allow_other",
+        conflicts_with_all = ["as_file", "uid", "gid", "umask", "resident", "unpinned", "unverified", "device"]
+    )]
+    native: bool,
     #[command(flatten)]
     resident: ResidentArgs,
     #[command(flatten)]
@@ -94,6 +101,7 @@ impl Mount {
         let most = AttachOptions {
             suid: self.powers.suid,
             dev: self.powers.dev,
+            native: self.native,
             ..most
         };
         sandbox.mount(&self.directory, most);
@@ -114,6 +122,7 @@ impl Mount {
             suid: self.powers.suid,
             dev: self.powers.dev,
             resident,
+            native: self.native,
             ..self.mount.options()
         };
         let mounted = mount(&content, &self.directory, &options);

@@ -58,6 +58,7 @@ impl MountArgs {
             awake: self.awake,
             no_exec: self.noexec,
             no_symfollow: false,
+            native: false,
             suid: false,
             dev: false,
         }

@@ -15,6 +15,11 @@ pub(crate) const OLDEST_MINOR: u32 = 36;
 /// The least size of a read buffer that the kernel accepts, in bytes.
 pub(crate) const MIN_READ_BUFFER: usize = 8192;
 
+/// What the kernel is told that it has not asked for.
+pub(crate) mod notification {
+    pub(crate) const STORE: i32 = 4;
+}
+
 /// The operations.
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
@@ -232,6 +237,12 @@ messages! {
         max_stack_depth: u32,
         request_timeout: u16,
         unused: [u16; 11],
+    }
+    StoreOut, 24 {
+        nodeid: u64,
+        offset: u64,
+        size: u32,
+        padding: u32,
     }
     Attr, 88 {
         ino: u64,

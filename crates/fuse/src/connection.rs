@@ -3,7 +3,14 @@ use std::{io, os::fd::AsFd, sync::Arc};
 use rustix::io::Errno;
 use verimount_sys::{close_fuse_backing, open_fuse_backing};
 
-use crate::{device::Device, watch::Watch};
+use zerocopy::IntoBytes;
+
+use crate::{
+    NodeId,
+    abi::{StoreOut, notification},
+    device::Device,
+    watch::Watch,
+};
 
 /// The connection to the kernel, with which backing files are registered.
 #[derive(Clone)]
@@ -29,6 +36,19 @@ impl Connection {
         self.watch
             .iter()
             .for_each(|watch| watch.fail(request, error));
+    }
+
+    /// Gives the kernel the content of a file from `offset` on, which it has not asked for: it keeps whole pages. It waits for those that
+    /// are being read.
+    pub fn store(&self, node: NodeId, offset: u64, content: &[u8]) {
+        let told = StoreOut {
+            nodeid: node.0,
+            offset,
+            size: content.len() as u32,
+            padding: 0,
+        };
+        self.device
+            .notify(notification::STORE, &[told.as_bytes(), content]);
     }
 
     /// Registers `file` for [`Opened::backing`](crate::Opened::backing). The kernel reopens it for each

@@ -1,6 +1,7 @@
 use std::{
     fs::File,
     io::{self, IoSlice},
+    iter,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -67,6 +68,23 @@ impl Device {
             // ENOENT: the caller has given up. ENODEV: unmounted.
             Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
             Err(error) => tracing::error!(%error, "answering the kernel"),
+        }
+    }
+
+    /// Tells the kernel something that it has not asked for.
+    pub(crate) fn notify(&self, code: i32, told: &[&[u8]]) {
+        let len = size_of::<OutHeader>() + told.iter().map(|part| part.len()).sum::<usize>();
+        let header = OutHeader {
+            len: len as u32,
+            error: code,
+            unique: 0,
+        };
+        let parts = iter::once(header.as_bytes()).chain(told.iter().copied());
+        let parts: Vec<_> = parts.map(IoSlice::new).collect();
+        match writev(&self.0, &parts) {
+            // ENOENT: it does not know that file. ENODEV: unmounted.
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(error) => tracing::error!(%error, "telling the kernel"),
         }
     }
 }

@@ -46,6 +46,8 @@ pub struct SessionOptions {
     pub max_background: u16,
     /// With [`Capabilities::PASSTHROUGH`]: over how many stacked file systems this one may be, 1 or 2.
     pub max_stack_depth: u32,
+    /// With [`Capabilities::REQUEST_TIMEOUT`]: the time to answer a request, in seconds.
+    pub request_timeout: u16,
     /// Which threads answer, and how.
     pub answering: Answering,
     /// Whether the file system [holds requests](crate::HELD); only with [`Answering::Fairly`].
@@ -167,6 +169,8 @@ fn answer(granted: Capabilities, offer: &InitIn, requested: &SessionOptions) -> 
             as u16,
         // The kernel looks at it only with PASSTHROUGH.
         max_stack_depth: requested.max_stack_depth,
+        // And at this only with REQUEST_TIMEOUT.
+        request_timeout: requested.request_timeout,
         ..Default::default()
     }
 }

@@ -227,6 +227,8 @@ bitflags! {
         /// The mount can be shown with other owners (an idmapped mount). Then no request tells its caller's ids, but those that
         /// create something.
         const ALLOW_IDMAP = 1 << 40;
+        /// The kernel aborts the connection if a request is not answered in time (Linux 6.15).
+        const REQUEST_TIMEOUT = 1 << 42;
     }
 }
 

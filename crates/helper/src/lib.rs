@@ -47,6 +47,11 @@ pub fn start(mut tasks: Vec<Task>) -> io::Result<()> {
     }
 }
 
+/// Whether this process has a helper.
+pub fn is_started() -> bool {
+    HELPER.get().is_some()
+}
+
 /// Has the helper do the task with this name; `None` if this process has no helper, and can do it itself.
 ///
 /// # Errors

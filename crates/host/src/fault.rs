@@ -1,5 +1,7 @@
 //! What can fail besides what fails with content. [`Error`] adds where, and what it means.
 
+use std::io;
+
 use verimount::{Error, ErrorKind, Location};
 use verimount_content::OtherFault;
 use verimount_integrity::{Error as VolumeError, Usage};
@@ -22,6 +24,11 @@ pub(crate) enum Fault {
     /// Permissions were to be replaced that the files have in the image.
     #[error(": its files have permissions of their own, which no umask replaces")]
     PermissionsStored,
+    /// The kernel was to read an image itself, and a mount that is served would show less, or otherwise.
+    #[error(
+        ": native mounts are for all users, of pinned images without further devices, as they are stored"
+    )]
+    NotNative,
     /// There is no memory for files that are to be resident. The reason says so.
     #[error(transparent)]
     ResidentMemory(ResidentError),
@@ -88,6 +95,7 @@ impl OtherFault for Fault {
             Self::Truncated { .. } => ErrorKind::Corrupt,
             Self::NoDataSize => ErrorKind::NoSize,
             Self::PermissionsStored
+            | Self::NotNative
             | Self::ResidentPattern(_)
             | Self::NothingResident
             | Self::CannotExtend
@@ -130,6 +138,10 @@ fn of_mount(error: &MountError) -> ErrorKind {
         MountError::MountPoint { reason, .. }
         | MountError::Refused { reason, .. }
         | MountError::Awake(reason) => reason.into(),
+        MountError::Native { reason, .. } if reason.kind() == io::ErrorKind::PermissionDenied => {
+            ErrorKind::PermissionDenied
+        }
+        MountError::Native { .. } => ErrorKind::Unsupported,
         MountError::AlreadyMounted(_) => ErrorKind::Busy,
         MountError::NotRoot => ErrorKind::PermissionDenied,
         MountError::NotADirectory(_) | MountError::NotEmpty(_) => ErrorKind::InvalidInput,

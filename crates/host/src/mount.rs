@@ -1,8 +1,8 @@
 use std::{num::NonZeroUsize, path::Path, sync::Arc};
 
-use verimount::{Content, Error};
-use verimount_mount::{MountOptions as AttachOptions, Mounted, attach};
-use verimount_serve::{ImageFs, Owners, Served, VerifiedTree};
+use verimount::{Content, Error, Pin};
+use verimount_mount::{MountOptions as AttachOptions, Mounted, attach, attach_native};
+use verimount_serve::{ImageFs, NativeFs, Owners, Served, VerifiedTree};
 
 use crate::{ResidentFiles, fault::Fault, mounts::served, processors::auto_threads};
 
@@ -28,6 +28,9 @@ pub struct MountOptions {
     pub dev: bool,
     /// Which files are kept in memory, if any.
     pub resident: Option<ResidentFiles>,
+    /// Whether the kernel reads an EROFS image itself, and asks this process for its blocks only; only for root, and with
+    /// [`allow_other`](Self::allow_other).
+    pub native: bool,
 }
 
 /// Mounts content on an empty directory: an image as its tree, anything else as a single file. This process serves it,
@@ -58,6 +61,9 @@ pub fn mount(
     options: &MountOptions,
 ) -> Result<Mounted, Error> {
     let content = content.clone().read_ahead();
+    if options.native {
+        return mount_native(&content, directory.as_ref(), options);
+    }
     let tree = if options.as_file {
         None
     } else {
@@ -82,12 +88,7 @@ pub fn mount(
         Some(files) => Some(files.keep(&tree, files.find(&content, tree.inner())?)),
         None => None,
     };
-    let pin = Some(content.opened().pin.clone());
-    let served = match location.path() {
-        Some(path) => served(path, pin),
-        None => Served::new(location.to_string(), pin),
-    };
-    let fs = ImageFs::new(tree, served).with_owners(options.owners);
+    let fs = ImageFs::new(tree, described(&content)).with_owners(options.owners);
     let fs = fs.map_err(|_| Fault::PermissionsStored.at(&location))?;
     let fs = fs.with_resident(resident.clone());
     let resident_files = options.resident.as_ref();
@@ -101,6 +102,40 @@ pub fn mount(
     Ok(mounted)
 }
 
+/// Mounts an image by the kernel's EROFS, to which it is served as a file.
+fn mount_native(
+    content: &Content,
+    directory: &Path,
+    options: &MountOptions,
+) -> Result<Mounted, Error> {
+    let opened = content.opened();
+    let is_pinned = !matches!(opened.pin, Pin::Unpinned | Pin::Unverified | Pin::Unknown);
+    let is_plain = options.owners == Owners::default() && !options.as_file;
+    let is_lazy = options.resident.is_none() && content.devices().is_empty();
+    if !(is_pinned && is_plain && is_lazy && options.allow_other) {
+        return Err(Fault::NotNative.at(&opened.location));
+    }
+    let file = Box::new(content.single_file());
+    let mirrors = opened.mirrored.as_ref();
+    let tree = VerifiedTree::new(file, content.identity(), opened.account.clone())
+        .with_origin(opened.origin.clone())
+        .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
+    let fs = NativeFs::new(tree, described(content));
+    let options = options.attaching(opened.location.to_string(), content.is_remote());
+    let mounted = attach_native(Arc::new(fs), directory, &options);
+    mounted.map_err(|error| Fault::Mount(error).somewhere())
+}
+
+/// What the status says of content besides its statistics.
+fn described(content: &Content) -> Served {
+    let opened = content.opened();
+    let pin = Some(opened.pin.clone());
+    match opened.location.path() {
+        Some(path) => served(path, pin),
+        None => Served::new(opened.location.to_string(), pin),
+    }
+}
+
 impl MountOptions {
     fn attaching(&self, source_name: String, is_remote: bool) -> AttachOptions {
         AttachOptions {
@@ -111,6 +146,7 @@ impl MountOptions {
             awake: self.awake,
             no_exec: self.no_exec,
             no_symfollow: false,
+            native: self.native,
             suid: self.suid,
             dev: self.dev,
         }

@@ -123,6 +123,9 @@ impl Sandbox {
         if most.awake {
             self.keep_awake();
         }
+        if most.native {
+            self.rights.allow_native();
+        }
         self.tasks
             .extend(MountTasks::new(mount_point, most).tasks());
     }

@@ -1,6 +1,11 @@
 //! Asks a mount for its status, without knowing what that says.
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::net::UnixStream,
+    path::Path,
+};
 
 use rustix::{fs::getxattr, io::Errno};
 use thiserror::Error;
@@ -44,6 +49,9 @@ impl MountEntry {
         if !self.is_believed() {
             return Err(NoAnswer::Foreign);
         }
+        if self.is_native() {
+            return self.ask_at_socket();
+        }
         let root = self.root()?.ok_or(NoAnswer::NotOurs)?;
         let mut status = vec![0; MAX_STATUS];
         match getxattr(path_of(&root), STATUS_XATTR, &mut status[..]) {
@@ -57,6 +65,19 @@ impl MountEntry {
             Err(Errno::OPNOTSUPP) => ask_by_ioctl(&path_of(&root)),
             Err(error) => Err(io::Error::from(error).into()),
         }
+    }
+}
+
+impl MountEntry {
+    fn ask_at_socket(&self) -> Result<Vec<u8>, NoAnswer> {
+        let socket = UnixStream::connect(&self.source);
+        let socket = socket.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => NoAnswer::Dead,
+            _ => error.into(),
+        })?;
+        let mut status = Vec::new();
+        socket.take(MAX_STATUS as u64).read_to_end(&mut status)?;
+        Ok(status)
     }
 }
 

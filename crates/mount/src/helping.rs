@@ -15,14 +15,19 @@ use crate::{
     Daemon, MountEntry, MountOptions, Registration, UnmountError,
     mount::{clear_dead_mount, mount_here, set_read_ahead},
     mount_table::mounted_on,
+    native,
+    native_name::Name,
     own_mount::{Left, OwnMount},
     unmount::detach_here,
+    unseen::Unseen,
 };
 
 const MOUNT: &str = "mount";
 const DETACH: &str = "detach the mount";
 const LEAVE: &str = "leave";
 const READ_AHEAD: &str = "read-ahead";
+const UNSEEN: &str = "make a mount that nobody sees";
+const NATIVE: &str = "mount natively";
 
 /// The only mount that a helper process makes, and what it may allow at most.
 #[derive(Debug)]
@@ -39,6 +44,10 @@ struct Made {
     own: Option<OwnMount>,
     /// Of a mount that is ending. Removed with the helper, which ends with the daemon.
     record: Option<Registration>,
+    /// What a native mount will be over.
+    unseen: Option<Unseen>,
+    /// Of a native mount. Removed with the helper.
+    name: Option<Name>,
 }
 
 impl MountTasks {
@@ -71,22 +80,51 @@ impl MountTasks {
             task(DETACH, Self::detach),
             task(LEAVE, |tasks, _| tasks.leave()),
             task(READ_AHEAD, |tasks, _| tasks.set_read_ahead()),
+            task(UNSEEN, |tasks, _| tasks.make_unseen()),
+            task(NATIVE, Self::mount_native),
         ]
     }
 
     fn mount(&self, given: &[u8]) -> io::Result<Answer> {
-        let options: MountOptions = serde_json::from_slice(given)?;
-        if !options.is_within(&self.most) {
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
+        let options = self.allowed(given)?;
         let mut made = self.made.lock();
-        if made.own.is_some() {
-            // It mounts once, however often it is asked.
-            return Err(io::ErrorKind::PermissionDenied.into());
-        }
+        made.check_none()?;
         let device = mount_here(&self.mount_point, &options)?;
         made.own = Some(OwnMount::new(self.mount_point.clone()));
         Ok(Answer::of_file(device))
+    }
+
+    fn make_unseen(&self) -> io::Result<Answer> {
+        let mut made = self.made.lock();
+        made.check_none()?;
+        if !self.most.native {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let (device, unseen) = Unseen::new()?;
+        made.unseen = Some(unseen);
+        Ok(Answer::of_file(device))
+    }
+
+    fn mount_native(&self, given: &[u8]) -> io::Result<Answer> {
+        let options = self.allowed(given)?;
+        let mut made = self.made.lock();
+        made.check_none()?;
+        let unseen = made.unseen.take().filter(|_| options.native);
+        let unseen = unseen.ok_or(io::ErrorKind::PermissionDenied)?;
+        let (socket, name) = native::mount_here(&unseen, &self.mount_point, &options)?;
+        made.name = Some(name);
+        made.own = Some(OwnMount::new(self.mount_point.clone()));
+        Ok(Answer::of_file(socket.into()))
+    }
+
+    /// The options of a mount, if it may be made.
+    fn allowed(&self, given: &[u8]) -> io::Result<MountOptions> {
+        let options: MountOptions = serde_json::from_slice(given)?;
+        if options.is_within(&self.most) {
+            Ok(options)
+        } else {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
     }
 
     /// Detaches the mount with this number, if it is one of Verimount's on the mount point.
@@ -117,13 +155,38 @@ impl MountTasks {
     }
 }
 
+impl Made {
+    /// It mounts once, however often it is asked.
+    fn check_none(&self) -> io::Result<()> {
+        if self.own.is_some() {
+            Err(io::ErrorKind::PermissionDenied.into())
+        } else {
+            Ok(())
+        }
+    }
+}
+
 /// Has the helper mount; `None` if this process has none.
 pub(crate) fn mount(options: &MountOptions) -> Option<io::Result<OwnedFd>> {
-    let options = match serde_json::to_vec(options) {
-        Ok(options) => options,
-        Err(error) => return Some(Err(error.into())),
-    };
-    ask_for_file(MOUNT, &options)
+    ask_with(MOUNT, options)
+}
+
+/// Has the helper make a mount that nobody sees, and returns its FUSE device; `None` if this process has no helper.
+pub(crate) fn unseen() -> Option<io::Result<OwnedFd>> {
+    ask_for_file(UNSEEN, &[])
+}
+
+/// Has the helper mount the kernel's file system over that, and returns the socket for questions; `None` if this process has no
+/// helper.
+pub(crate) fn mount_native(options: &MountOptions) -> Option<io::Result<OwnedFd>> {
+    ask_with(NATIVE, options)
+}
+
+fn ask_with(task: &str, options: &MountOptions) -> Option<io::Result<OwnedFd>> {
+    match serde_json::to_vec(options) {
+        Ok(options) => ask_for_file(task, &options),
+        Err(error) => Some(Err(error.into())),
+    }
 }
 
 /// Has the helper detach this mount; `None` if this process has none.

@@ -32,24 +32,29 @@ pub(crate) fn mount(mount_point: &Path, options: &MountOptions) -> io::Result<Ow
         geteuid().as_raw(),
         getegid().as_raw(),
     );
+    mount2(
+        &*options.source_name,
+        mount_point,
+        format!("fuse.{SUBTYPE}"),
+        flags(options),
+        &*CString::new(data)?,
+    )?;
+    Ok(device.into())
+}
+
+/// What the kernel refuses in the mount.
+pub(crate) fn flags(options: &MountOptions) -> MountFlags {
     let mut flags = MountFlags::empty();
     flags.set(MountFlags::RDONLY, options.read_only);
     flags.set(MountFlags::NOEXEC, options.no_exec);
     flags.set(MountFlags::NOSYMFOLLOW, options.no_symfollow);
     flags.set(MountFlags::NOSUID, !options.suid);
     flags.set(MountFlags::NODEV, !options.dev);
-    mount2(
-        &*options.source_name,
-        mount_point,
-        format!("fuse.{SUBTYPE}"),
-        flags,
-        &*CString::new(data)?,
-    )?;
-    Ok(device.into())
+    flags
 }
 
 /// Opens the FUSE device. An error names it, so that it does not seem to be about the mount point.
-fn open_device() -> io::Result<File> {
+pub(crate) fn open_device() -> io::Result<File> {
     const DEVICE: &str = "/dev/fuse";
     let device = File::options().read(true).write(true).open(DEVICE);
     device.map_err(|error| {

@@ -54,21 +54,41 @@ pub struct MountOptions {
     pub suid: bool,
     /// Whether device nodes can be opened. Only for root.
     pub dev: bool,
+    /// Whether the kernel reads the file system itself, and is served its image. Only for root.
+    pub native: bool,
 }
 
 /// How a mount is served, as far as the system allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mode {
-    /// Whether the kernel reads ahead in requests of the largest size, or else of 128 KiB.
-    pub large_read_ahead: bool,
+    /// What reads the file system.
+    pub engine: Engine,
     /// How requests reach this process.
     pub transport: Transport,
 }
 
+/// What reads the file system of a mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The kernel, which asks this process for the image.
+    Native,
+    /// This process.
+    Served {
+        /// Whether the kernel reads ahead in requests of the largest size, or else of 128 KiB.
+        large_read_ahead: bool,
+    },
+}
+
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let read_ahead = if self.large_read_ahead { "1M" } else { "128K" };
-        write!(f, "read-ahead {read_ahead}, {}", self.transport)
+        let engine = match self.engine {
+            Engine::Native => "native",
+            Engine::Served {
+                large_read_ahead: true,
+            } => "read-ahead 1M",
+            Engine::Served { .. } => "read-ahead 128K",
+        };
+        write!(f, "{engine}, {}", self.transport)
     }
 }
 
@@ -104,11 +124,23 @@ pub enum MountError {
         reason: UnmountError,
     },
     /// Only root can let programs and device nodes of a mount have their effect.
-    #[error("only root can mount with set-ID bits or devices")]
+    #[error("only root can mount natively, or with set-ID bits or devices")]
     NotRoot,
     /// Idle processors cannot be kept awake.
     #[error("keeping processors awake, through /dev/cpu_dma_latency: {0}")]
     Awake(#[source] io::Error),
+    /// The kernel's EROFS cannot be mounted, or does not read the image.
+    #[error(
+        "mounting on {}: the kernel's EROFS: {reason}; its log may say more; without --native, verimount reads the image itself",
+        printable(path)
+    )]
+    Native {
+        /// The mount point.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        reason: io::Error,
+    },
     /// The kernel or `fusermount3` refused.
     #[error("mounting on {}: {reason}", printable(path))]
     Refused {
@@ -145,17 +177,11 @@ pub fn attach<F: Mountable>(
     mount_point: &Path,
     options: &MountOptions,
 ) -> Result<Mounted, MountError> {
-    if (options.suid || options.dev) && !geteuid().is_root() {
-        return Err(MountError::NotRoot);
-    }
-    let mount_point = checked_mount_point(mount_point)?;
-    let awake = options.awake.then(Awake::start).transpose();
-    let awake = awake.map_err(MountError::Awake)?;
+    let (mount_point, awake) = ready_for(mount_point, options)?;
     let refused = |reason| MountError::Refused {
         path: mount_point.clone(),
         reason,
     };
-    check_descriptors(DESCRIPTORS).map_err(refused)?;
     let device = open_mounted(&mount_point, options).map_err(refused)?;
     let held = HeldMount {
         own: OwnMount::new(mount_point.clone()),
@@ -179,14 +205,35 @@ pub fn attach<F: Mountable>(
     );
     let serving = serving.map_err(refused)?;
     let mode = Mode {
-        large_read_ahead,
+        engine: Engine::Served { large_read_ahead },
         transport: serving.transport(),
     };
     Ok(Mounted {
         serving,
         held,
         mode,
+        _status: None,
     })
+}
+
+/// The absolute path of a mount point where a mount with these options can be made, and what keeps processors awake.
+///
+/// # Errors
+/// Any [`MountError`].
+pub(crate) fn ready_for(
+    mount_point: &Path,
+    options: &MountOptions,
+) -> Result<(PathBuf, Option<Awake>), MountError> {
+    if (options.suid || options.dev || options.native) && !geteuid().is_root() {
+        return Err(MountError::NotRoot);
+    }
+    let path = checked_mount_point(mount_point)?;
+    let awake = options.awake.then(Awake::start).transpose();
+    let awake = awake.map_err(MountError::Awake)?;
+    match check_descriptors(DESCRIPTORS) {
+        Ok(()) => Ok((path, awake)),
+        Err(reason) => Err(MountError::Refused { path, reason }),
+    }
 }
 
 /// Fails unless this process may open `count` more descriptors. Without them a mount could be neither
@@ -209,6 +256,7 @@ impl MountOptions {
                 options.allow_other,
                 options.suid,
                 options.dev,
+                options.native,
                 !options.read_only,
                 !options.no_exec,
                 !options.no_symfollow,
@@ -243,8 +291,13 @@ fn checked_mount_point(path: &Path) -> Result<PathBuf, MountError> {
         reason,
     };
     let absolute = path.canonicalize().map_err(unusable)?;
-    clear_dead_mount(&absolute)?;
-    if mounted_on(&absolute).is_some_and(|entry| entry.fs_type.starts_with("fuse")) {
+    // A sandboxed process has had that done before, and could not ask.
+    if !verimount_helper::is_started() {
+        clear_dead_mount(&absolute)?;
+    }
+    if mounted_on(&absolute)
+        .is_some_and(|entry| entry.is_ours() || entry.fs_type.starts_with("fuse"))
+    {
         return Err(MountError::AlreadyMounted(path.to_owned()));
     }
     if !absolute.is_dir() {

@@ -14,7 +14,7 @@ use rustix::{
     process::geteuid,
 };
 
-use crate::{ending::mount_of, mount::SUBTYPE};
+use crate::{ending::mount_of, mount::SUBTYPE, native, native_name};
 
 const TABLE: &str = "/proc/self/mountinfo";
 
@@ -37,12 +37,20 @@ pub struct MountEntry {
 impl MountEntry {
     /// Whether this is a mount of Verimount.
     pub(crate) fn is_ours(&self) -> bool {
-        self.fs_type.strip_prefix("fuse.") == Some(SUBTYPE)
+        self.fs_type.strip_prefix("fuse.") == Some(SUBTYPE) || self.is_native()
+    }
+
+    /// Whether the kernel reads its file system itself.
+    pub(crate) fn is_native(&self) -> bool {
+        self.fs_type == native::TYPE && native_name::is_name(&self.source)
     }
 
     /// Whether its process has ended without unmounting it. `statfs` is used because the kernel never caches its answer,
     /// unlike attributes.
     pub fn is_dead(&self) -> bool {
+        if self.is_native() {
+            return native_name::is_dead(&self.source);
+        }
         statfs(&self.mount_point).is_err_and(|error| error == Errno::NOTCONN)
     }
 
@@ -58,7 +66,7 @@ impl MountEntry {
     /// anything, and could let those who ask wait for ever.
     pub fn is_believed(&self) -> bool {
         let believed = [0, geteuid().as_raw()];
-        self.user.is_some_and(|user| believed.contains(&user))
+        self.is_native() || self.user.is_some_and(|user| believed.contains(&user))
     }
 }
 
@@ -177,5 +185,24 @@ mod tests {
         assert_eq!((entry.source.as_str(), entry.user), ("/x y", Some(7)));
         assert!(parse(b"").is_none());
         assert!(parse(b"1 2 3").is_none());
+    }
+
+    #[test]
+    fn native_mounts_are_known_by_type_and_source() {
+        let is_ours = |kind: &str, source: &str| {
+            let line = format!("36 35 0:45 / /m ro - {kind} {source} ro");
+            let entry = parse(line.as_bytes()).unwrap();
+            assert_eq!(entry.is_ours(), entry.is_believed());
+            entry.is_ours()
+        };
+        assert!(is_ours("erofs", "/run/verimount/native/7-a.img"));
+        for source in [
+            "/a.img",
+            "/run/verimount/native",
+            "/run/verimount/native/7/a",
+        ] {
+            assert!(!is_ours("erofs", source), "{source}");
+        }
+        assert!(!is_ours("ext4", "/run/verimount/native/7-a.img"));
     }
 }

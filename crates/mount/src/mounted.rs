@@ -6,6 +6,7 @@ use verimount_sys::end_by;
 
 use crate::{
     EndSignals, Mode,
+    native::StatusSocket,
     own_mount::{HeldMount, Left, OwnMount},
 };
 
@@ -16,6 +17,8 @@ pub struct Mounted {
     pub(crate) serving: Serving,
     pub(crate) held: HeldMount,
     pub(crate) mode: Mode,
+    /// Of a native mount.
+    pub(crate) _status: Option<StatusSocket>,
 }
 
 impl fmt::Debug for Mounted {

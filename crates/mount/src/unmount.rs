@@ -146,6 +146,7 @@ mod tests {
             awake: false,
             no_exec: false,
             no_symfollow: false,
+            native: false,
             suid: false,
             dev: false,
         };

@@ -56,6 +56,8 @@ pub(crate) enum By {
     IoUring,
     /// An image whose files are kept in memory.
     Resident,
+    /// An image that the kernel reads itself: its status is asked for at a socket.
+    Native,
 }
 
 impl By {
@@ -68,6 +70,7 @@ impl By {
             Self::Network => needs.network,
             Self::IoUring => needs.io_uring,
             Self::Resident => needs.resident,
+            Self::Native => needs.native,
         }
     }
 }
@@ -364,6 +367,10 @@ pub(crate) const CALLS: &[Call] = calls! {
             Bits(1, SOCKET_TYPE, &[SOCK_STREAM]),
             Is(2, &[0, IPPROTO_TCP]),
         ]]),
+    }
+    Native {
+        SYS_accept4: Free,
+        SYS_shutdown: Free,
     }
     IoUring {
         SYS_io_uring_enter: Left(Rings),

@@ -27,6 +27,8 @@ pub(crate) struct Needs {
     pub(crate) io_uring: bool,
     /// Whether it keeps files in memory.
     pub(crate) resident: bool,
+    /// Whether the kernel reads its image itself.
+    pub(crate) native: bool,
 }
 
 /// System calls, with the arguments for which a rule holds: any of these, or all if there are none.

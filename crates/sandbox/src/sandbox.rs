@@ -53,6 +53,7 @@ impl Sandbox {
                 network: false,
                 io_uring: false,
                 resident: false,
+                native: false,
             },
             files: files.map(|(path, rights)| (path.into(), rights)).into(),
             further: CapabilitySet::empty(),
@@ -87,6 +88,11 @@ impl Sandbox {
         self.allow(path, FileRights::Mirror);
         self.further |= capabilities::RESIDENT;
         self.needs.resident = true;
+    }
+
+    /// Keeps that questions are answered at a socket, as for an image that the kernel reads itself.
+    pub fn allow_native(&mut self) {
+        self.needs.native = true;
     }
 
     /// Gives up all other rights of the calling thread and of those that it starts from now on, as far as the kernel can. Returns

@@ -1,7 +1,7 @@
 mod administrators;
 mod listing;
 mod owners;
-mod values;
+pub(crate) mod values;
 
 use std::{cell::LazyCell, ffi::OsStr, io, os::unix::ffi::OsStrExt, sync::Arc, time::Duration};
 

@@ -20,6 +20,7 @@ pub(crate) const fn session(capabilities: Capabilities, answering: Answering) ->
         max_readahead: MAX_REQUEST,
         max_background: MAX_BACKGROUND,
         max_stack_depth: 0,
+        request_timeout: 0,
         answering,
         holds: false,
     }

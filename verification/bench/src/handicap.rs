@@ -192,6 +192,7 @@ fn serve(fs: impl Mountable, directory: &Path, read_only: bool) -> Result<()> {
         awake: false,
         no_exec: false,
         no_symfollow: false,
+        native: false,
         suid: false,
         dev: false,
     };

@@ -8,6 +8,7 @@ mod kinds;
 mod listed;
 mod log;
 mod mirrors;
+mod native;
 mod opening;
 mod option_list;
 mod owners;

@@ -169,6 +169,7 @@ pub(crate) fn serve(
         max_readahead: MAX_REQUEST,
         max_background: 256,
         max_stack_depth: 0,
+        request_timeout: 0,
         answering: match wanted {
             Wanted::Device => Answering::ByThreads,
             Wanted::IoUring | Wanted::IoUringInVain => Answering::ByProcessor(threads),

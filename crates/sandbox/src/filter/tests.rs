@@ -47,6 +47,7 @@ fn all_needs() -> Vec<Needs> {
         network: false,
         io_uring: false,
         resident: false,
+        native: false,
     };
     let image = needs(Kind::Image);
     let bridge = needs(Kind::Bridge);
@@ -63,6 +64,10 @@ fn all_needs() -> Vec<Needs> {
         Needs {
             network: true,
             resident: true,
+            ..image
+        },
+        Needs {
+            native: true,
             ..image
         },
         bridge,

@@ -10,7 +10,7 @@ use crate::limits::FOREVER;
 const READ_SIZE: u32 = 4096;
 
 /// A negative entry, valid as long as the mount. In a listing: an entry without attributes.
-pub(super) fn no_entry() -> Entry {
+pub(crate) fn no_entry() -> Entry {
     Entry {
         node: None,
         attr: Attr::default(),
@@ -23,11 +23,11 @@ pub(super) fn no_entry() -> Entry {
 ///
 /// # Errors
 /// `ESTALE` for a number that no node has.
-pub(super) fn file(node: NodeId) -> Result<tree::NodeId, Errno> {
+pub(crate) fn file(node: NodeId) -> Result<tree::NodeId, Errno> {
     tree::NodeId::new(node.0).ok_or(Errno::STALE)
 }
 
-pub(super) fn fuse_attr(attr: &tree::Attr) -> Attr {
+pub(crate) fn fuse_attr(attr: &tree::Attr) -> Attr {
     Attr {
         ino: attr.ino,
         size: attr.size,

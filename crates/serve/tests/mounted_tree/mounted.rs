@@ -36,6 +36,7 @@ impl MountedTree {
             awake: false,
             no_exec: false,
             no_symfollow: false,
+            native: false,
             suid: false,
             dev: false,
         };

@@ -194,7 +194,8 @@ impl Daemon {
 
 /// Whether the daemon has printed that it is ready.
 fn is_ready(said: &str) -> bool {
-    said.contains(" on ") && (said.contains(" (read-ahead ") || said.contains(" (NBD, "))
+    let modes = [" (read-ahead ", " (native, ", " (NBD, "];
+    said.contains(" on ") && modes.iter().any(|mode| said.contains(mode))
 }
 
 /// Reads the daemon's output, so that it never waits for a reader.

@@ -90,6 +90,7 @@ impl Served {
             awake: false,
             no_exec: false,
             no_symfollow: false,
+            native: false,
             suid: false,
             dev: false,
         };

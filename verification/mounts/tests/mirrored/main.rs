@@ -126,6 +126,7 @@ impl Mirrored {
             no_symfollow: restrictions.no_symfollow,
             suid: false,
             dev: false,
+            native: false,
         };
         let bridge = BridgeOptions {
             cache: shown.cache,

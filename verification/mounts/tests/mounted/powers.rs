@@ -277,3 +277,38 @@ fn without_lists_nobody_asks_for_them() {
         assert!(asked >= 50, "{asked}");
     }
 }
+
+/// A mount that is served would show less, or otherwise.
+#[test]
+fn what_is_not_native_is_refused() {
+    let world = needs!(World::with_mount_point());
+    let image = world.path("image");
+    let digest = build(world.directory("tree"), &image, &BuildOptions::default()).unwrap();
+    let pinned = OpenOptions::new().digest(digest.digest.unwrap());
+    let native = MountOptions {
+        native: true,
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    for (pinned, mount) in [
+        (
+            &pinned,
+            MountOptions {
+                allow_other: false,
+                ..native.clone()
+            },
+        ),
+        (
+            &pinned,
+            MountOptions {
+                as_file: true,
+                ..native.clone()
+            },
+        ),
+        (&OpenOptions::new().unpinned(), native.clone()),
+    ] {
+        let content = Content::open(image.clone(), pinned).unwrap();
+        let refused = verimount_host::mount(&content, world.path("mnt"), &mount).unwrap_err();
+        assert_eq!(refused.kind(), verimount::ErrorKind::InvalidInput);
+    }
+}

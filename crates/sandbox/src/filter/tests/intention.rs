@@ -30,6 +30,9 @@ const EXPORT: &str =
 const NETWORK: &str =
     "42 connect 48 shutdown 51 getsockname 52 getpeername 54 setsockopt 55 getsockopt";
 
+/// Calls with any arguments, of an image that the kernel reads itself.
+const NATIVE: &str = "48 shutdown 288 accept4";
+
 /// Calls with any arguments, of what uses `io_uring`.
 const IO_URING: &str = "425 io_uring_setup 426 io_uring_enter 427 io_uring_register";
 
@@ -43,6 +46,7 @@ pub(super) fn free(needs: Needs) -> Vec<(u32, &'static str)> {
         (needs.kind == Kind::Bridge, BRIDGE),
         (needs.kind == Kind::Export, EXPORT),
         (needs.network, NETWORK),
+        (needs.native, NATIVE),
         (needs.io_uring, IO_URING),
     ];
     let made = texts.into_iter().filter(|(is_made, _)| *is_made);

@@ -1,0 +1,177 @@
+//! The kernel's own EROFS over a file that this process serves by FUSE, in a [mount that nobody sees](Unseen).
+//!
+//! That FUSE mount is there as long as the EROFS mount has its file open, and ends with it. The source of the EROFS mount is a
+//! name below `/run/verimount/native`: while it is mounted, a link to the file; then the socket at which the process that serves
+//! it tells its status. So whoever sees the mount table knows whose mount it is, and where to ask.
+
+use std::{
+    io::{self, Write},
+    os::{fd::OwnedFd, unix::net::UnixListener},
+    path::Path,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use rustix::{
+    mount::mount as mount2,
+    net::{Shutdown, shutdown},
+};
+use verimount_fuse::{NodeId, serve};
+
+use crate::{
+    Mode, MountError, MountOptions, Mountable, Mounted, STATUS_XATTR, helping,
+    kernel_mount::flags,
+    mount::{Engine, ready_for},
+    mount_table::path_of,
+    native_name::Name,
+    own_mount::{HeldMount, OwnMount},
+    unseen::Unseen,
+};
+
+/// The name of the image's file in the mount that nobody sees.
+pub const IMAGE: &str = "image";
+
+/// How long nobody is told who asks when that fails.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The type of the kernel's file system.
+pub(crate) const TYPE: &str = "erofs";
+
+/// Mounts the image that is the only file of `fs` on the empty directory `mount_point`, by the kernel's EROFS.
+///
+/// # Errors
+/// Any [`MountError`].
+pub fn attach_native<F: Mountable>(
+    fs: Arc<F>,
+    mount_point: &Path,
+    options: &MountOptions,
+) -> Result<Mounted, MountError> {
+    let (mount_point, awake) = ready_for(mount_point, options)?;
+    let refused = |reason| MountError::Refused {
+        path: mount_point.clone(),
+        reason,
+    };
+    let (device, unseen) = begin().map_err(refused)?;
+    let requested = fs.session_options();
+    let agreed = |granted, connection| fs.agreed(granted, connection);
+    let serving = serve(
+        fs.clone(),
+        device,
+        &requested,
+        options.threads,
+        awake,
+        agreed,
+    );
+    let serving = serving.map_err(refused)?;
+    let mode = Mode {
+        engine: Engine::Native,
+        transport: serving.transport(),
+    };
+    let mounted = mount(unseen, &mount_point, options);
+    let (socket, name) = mounted.map_err(|reason| MountError::Native {
+        path: mount_point.clone(),
+        reason,
+    })?;
+    let held = HeldMount {
+        own: OwnMount::new(mount_point.clone()),
+        ended: false,
+    };
+    let status = StatusSocket::answer(fs, socket, name).map_err(refused)?;
+    Ok(Mounted {
+        serving,
+        held,
+        mode,
+        _status: Some(status),
+    })
+}
+
+/// Makes the mount that nobody sees, in this process or in its helper, which keeps it.
+fn begin() -> io::Result<(OwnedFd, Option<Unseen>)> {
+    if let Some(device) = helping::unseen() {
+        return Ok((device?, None));
+    }
+    let (device, unseen) = Unseen::new()?;
+    Ok((device, Some(unseen)))
+}
+
+/// Mounts EROFS, in this process or in its helper, which keeps the name.
+fn mount(
+    unseen: Option<Unseen>,
+    mount_point: &Path,
+    options: &MountOptions,
+) -> io::Result<(UnixListener, Option<Name>)> {
+    match unseen {
+        None => {
+            let socket = helping::mount_native(options);
+            let none = || io::Error::other("this process has no helper");
+            Ok((socket.ok_or_else(none)??.into(), None))
+        }
+        Some(unseen) => {
+            let (socket, name) = mount_here(&unseen, mount_point, options)?;
+            Ok((socket, Some(name)))
+        }
+    }
+}
+
+/// Mounts EROFS over the only file of a mount.
+pub(crate) fn mount_here(
+    unseen: &Unseen,
+    mount_point: &Path,
+    options: &MountOptions,
+) -> io::Result<(UnixListener, Name)> {
+    let image = unseen.image()?;
+    let name = Name::leading_to(&path_of(&image), options)?;
+    mount2(name.path(), mount_point, TYPE, flags(options), None)?;
+    let socket = name.listen()?;
+    Ok((socket, name))
+}
+
+/// Where the status of a native mount is told, until this is dropped.
+pub(crate) struct StatusSocket {
+    socket: Arc<UnixListener>,
+    _name: Option<Name>,
+}
+
+impl StatusSocket {
+    /// Tells it in a thread.
+    fn answer<F: Mountable>(
+        fs: Arc<F>,
+        socket: UnixListener,
+        name: Option<Name>,
+    ) -> io::Result<Self> {
+        let socket = Arc::new(socket);
+        let own = Self {
+            socket: socket.clone(),
+            _name: name,
+        };
+        thread::Builder::new()
+            .name("status".to_owned())
+            .spawn(move || tell(&*fs, &socket))?;
+        Ok(own)
+    }
+}
+
+impl Drop for StatusSocket {
+    fn drop(&mut self) {
+        let _ = shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+/// Tells everybody who connects. Who does not take it gets none of it: it fits into the socket's buffer.
+fn tell<F: Mountable>(fs: &F, socket: &UnixListener) {
+    for asking in socket.incoming() {
+        let mut asking = match asking {
+            Ok(asking) => asking,
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+            // There are too many open files.
+            Err(_) => {
+                thread::sleep(PAUSE);
+                continue;
+            }
+        };
+        let status = fs.getxattr(NodeId::ROOT, STATUS_XATTR.as_ref());
+        let _ = asking.set_nonblocking(true);
+        let _ = asking.write_all(&status.unwrap_or_default());
+    }
+}

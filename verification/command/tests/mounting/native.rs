@@ -1,0 +1,226 @@
+//! Images that the kernel reads itself, and of which it is given verified blocks.
+
+use super::is_empty;
+use crate::common::daemon::status;
+use crate::prelude::*;
+
+/// An image of everything, and a mount point.
+struct Native {
+    world: World,
+    digest: String,
+}
+
+impl Native {
+    /// With a tree of everything.
+    fn new() -> Option<Self> {
+        let everything = RichTree {
+            files: 300,
+            sizes: &[4096, 200_000, 3_000_000],
+        };
+        Self::of(|tree| everything.grow(tree).unwrap())
+    }
+
+    /// `None`, after a note, where root cannot mount or the kernel has no EROFS.
+    fn of(grow: impl FnOnce(&Path)) -> Option<Self> {
+        if !root_or_skip() {
+            return None;
+        }
+        let world = World::with_mount_point()?;
+        let known = fs::read_to_string("/proc/filesystems").unwrap();
+        if !known.lines().any(|line| line.ends_with("\terofs")) {
+            skip("this kernel has no EROFS");
+            return None;
+        }
+        grow(&world.directory("tree"));
+        let digest = verimount(args!["build", world.path("tree"), world.path("image")]).digest();
+        Some(Self { world, digest })
+    }
+
+    fn image(&self) -> PathBuf {
+        self.world.path("image")
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.world.path("mnt")
+    }
+
+    fn mount(&self) -> Daemon {
+        let options = ["--native", "--allow-other", "--digest", &self.digest];
+        Daemon::mount(&self.image(), &self.directory(), &options)
+    }
+}
+
+/// All that `tar` stores of a directory: owners, permissions, times, targets, attributes and content.
+fn archived(directory: &Path) -> Vec<u8> {
+    let mut tar = Command::new("tar");
+    let times = "--pax-option=delete=atime,delete=ctime";
+    tar.args(["--create", "--format=pax", times, "--xattrs"]);
+    tar.args(["--xattrs-include=*", "--acls", "--sort=name"]);
+    tar.arg("--directory").arg(directory).arg(".");
+    let ended = finish(tar);
+    assert!(ended.status.success(), "{ended:?}");
+    ended.stdout
+}
+
+#[test]
+fn it_shows_what_a_served_mount_shows() {
+    let native = needs!(Native::new());
+    let other = native.world.directory("other");
+    let served = Daemon::mount(&native.image(), &other, &["--unpinned", "--allow-other"]);
+    let mounted = native.mount();
+    assert!(archived(mounted.directory()) == archived(&other));
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let place = mounted.directory().to_str().unwrap();
+    let line = table.lines().find(|line| line.contains(place)).unwrap();
+    assert!(line.contains(" - erofs /run/verimount/native/"), "{line}");
+    assert!(line.contains(" ro,nosuid,nodev,"), "{line}");
+    served.unmount();
+    mounted.unmount();
+}
+
+#[test]
+fn it_is_found_asked_and_ended_as_others() {
+    let native = needs!(Native::new());
+    let mounted = native.mount();
+    let told = status(mounted.directory());
+    assert_eq!(told["kind"], "image");
+    assert_eq!(told["pin"]["by"], "digest");
+    assert_eq!(told["daemon"]["pid"], mounted.pid());
+    assert!(told["bytes_verified"].as_u64() > Some(0));
+    let listed = verimount(["list", "--json"]).json();
+    let target = mounted.directory().to_str().unwrap();
+    let listed = listed.as_array().unwrap();
+    let entry = listed.iter().find(|entry| entry["target"] == target);
+    assert_eq!(entry.unwrap()["pid"], mounted.pid());
+    let again = verimount(args![
+        "mount",
+        "--unpinned",
+        native.image(),
+        mounted.directory()
+    ]);
+    again.fails_saying("already mounted");
+    unless_busy(|| verimount(args!["umount", mounted.directory()])).succeeds_quietly();
+    mounted.ends_well();
+}
+
+#[test]
+fn a_signal_detaches_it_and_what_is_open_is_served() {
+    let native = needs!(Native::new());
+    let mounted = native.mount();
+    let mut opened = File::open(mounted.path("deep/3000000")).unwrap();
+    mounted.signal(Signal::TERM);
+    eventually("it is out of sight", || is_empty(mounted.directory()));
+    let mut content = Vec::new();
+    opened.read_to_end(&mut content).unwrap();
+    assert!(content == fs::read(native.world.path("tree/deep/3000000")).unwrap());
+    drop(opened);
+    mounted.ends_well();
+}
+
+/// It is known as dead, and another mount takes its place.
+#[test]
+fn a_daemon_that_was_killed_leaves_no_wrong_byte() {
+    let native = needs!(Native::new());
+    let mut mounted = native.mount();
+    mounted.signal(Signal::KILL);
+    mounted.wait();
+    let read = fs::read(mounted.path("deep/3000000"));
+    assert!(read.is_err());
+    let listed = verimount(["list"]);
+    listed.notes("it is dead, as its process has ended");
+    let again = native.mount();
+    let content = fs::read(again.path("deep/3000000")).unwrap();
+    assert!(content == fs::read(native.world.path("tree/deep/3000000")).unwrap());
+    again.unmount();
+    assert!(is_empty(&native.directory()));
+}
+
+/// Each block of the image in turn, of data, structures and Merkle tree.
+#[test]
+fn what_is_damaged_is_an_error_or_right() {
+    let native = needs!(Native::of(|tree| {
+        for (name, size) in [("large", 30_000), ("small", 10), ("block", 4096)] {
+            fs::create_dir_all(tree.join(name)).unwrap();
+            fs::write(tree.join(name).join("file"), noise(size, 1)).unwrap();
+        }
+    }));
+    let tree = native.world.path("tree");
+    let whole = fs::read(native.image()).unwrap();
+    let mut refused = 0;
+    for at in (7..whole.len()).step_by(4096) {
+        overwrite(&native.image(), at as u64, &[whole[at] ^ 0x40]);
+        let options = ["--native", "--allow-other", "--digest", &native.digest];
+        let command = User::Current.command();
+        match Daemon::start(command, &native.image(), &native.directory(), &options) {
+            Ok(mounted) => {
+                refused += regular_files(&tree)
+                    .filter(|file| !is_right(&mounted, file, &tree))
+                    .count();
+                mounted.unmount();
+            }
+            Err(_) => refused += 1,
+        }
+        overwrite(&native.image(), at as u64, &[whole[at]]);
+    }
+    assert!(refused > whole.len() / 4096 / 4, "{refused}");
+    let mounted = native.mount();
+    assert!(regular_files(&tree).all(|file| is_right(&mounted, &file, &tree)));
+    mounted.unmount();
+}
+
+/// Whether a file is what is in the tree; an error if not.
+fn is_right(mounted: &Daemon, file: &Path, tree: &Path) -> bool {
+    let inside = file.strip_prefix(tree).unwrap();
+    match fs::read(mounted.directory().join(inside)) {
+        Ok(read) => {
+            assert!(read == fs::read(file).unwrap(), "{inside:?}");
+            true
+        }
+        Err(error) => {
+            assert_ne!(error.kind(), ErrorKind::NotFound, "{inside:?}");
+            false
+        }
+    }
+}
+
+fn regular_files(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let mut pending = vec![directory.to_owned()];
+    let mut files = Vec::new();
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                pending.push(entry.path());
+            } else if kind.is_file() {
+                files.push(entry.path());
+            }
+        }
+    }
+    files.into_iter()
+}
+
+#[test]
+fn what_cannot_be_native_is_refused() {
+    let native = needs!(Native::new());
+    let (image, mnt) = (native.image(), native.directory());
+    let mount = |options: &[&str]| {
+        verimount(
+            args!["mount", &image, &mnt, "--native", "--digest", &native.digest; options.iter()],
+        )
+    };
+    // An ordinary user would see more than in a served mount.
+    mount(&[]).is_wrong_usage();
+    for other in [&["--uid", "1"][..], &["--umask", "022"], &["--as-file"]] {
+        mount(&[&["--allow-other"], other].concat()).is_wrong_usage();
+    }
+    for unpinned in ["--unpinned", "--unverified"] {
+        let options = [unpinned, "--native", "--allow-other"];
+        verimount(args!["mount", &image, &mnt; options.iter()]).is_wrong_usage();
+    }
+    let (romfs, empty) = (native.world.path("romfs"), native.world.directory("empty"));
+    let built = verimount(args!["build", "--format", "romfs", empty, &romfs]);
+    let options = ["--native", "--allow-other", "--digest", &built.digest()];
+    let refused = verimount(args!["mount", &romfs, &mnt; options.iter()]);
+    refused.fails_saying("the kernel's EROFS");
+    assert!(is_empty(&mnt));
+}
