@@ -75,7 +75,7 @@ impl Drop for Name {
 }
 
 /// Removes names of mounts that are gone, whose processes were killed.
-fn remove_left() {
+pub(crate) fn remove_left() {
     let names = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
     // A link is of a mount that is being made.
     let is_socket = |name: &DirEntry| name.file_type().is_ok_and(|kind| kind.is_socket());

@@ -10,6 +10,7 @@ use verimount_names::one_line;
 use crate::{
     Daemon, EndingMount, fusermount, helping,
     mount_table::{MountEntry, mounted_on, path_of, topmost_on},
+    native_name,
 };
 
 /// What is said of the mount of another user.
@@ -51,7 +52,9 @@ pub enum UnmountError {
 pub fn unmount(mount_point: &Path) -> Result<(), UnmountError> {
     let entry = checked(mount_point)?;
     let unmounted = umount2(&entry.mount_point, UnmountFlags::NOFOLLOW);
-    unmounted.or_else(|error| not_unmounted(error, &entry.mount_point, false))
+    unmounted.or_else(|error| not_unmounted(error, &entry.mount_point, false))?;
+    entry.forget_name();
+    Ok(())
 }
 
 /// Detaches the mount of Verimount on `mount_point` at once, and no other file system. It ends when its last open file is
@@ -85,7 +88,18 @@ pub(crate) fn detach_here(entry: &MountEntry) -> Result<(), UnmountError> {
     let root = entry.root().map_err(UnmountError::System)?;
     let root = root.ok_or(UnmountError::NotMounted)?;
     let detached = umount2(path_of(&root), UnmountFlags::DETACH);
-    detached.or_else(|error| not_unmounted(error, &entry.mount_point, true))
+    detached.or_else(|error| not_unmounted(error, &entry.mount_point, true))?;
+    entry.forget_name();
+    Ok(())
+}
+
+impl MountEntry {
+    /// Removes what a killed process has left of a native mount, which is gone now.
+    fn forget_name(&self) {
+        if self.is_native() {
+            native_name::remove_left();
+        }
+    }
 }
 
 /// What is mounted on a mount point, if it is Verimount's. Its path has no symbolic links.

@@ -1,5 +1,7 @@
 //! Images that the kernel reads itself, and of which it is given verified blocks.
 
+use rustix::fs::StatVfsMountFlags;
+
 use super::is_empty;
 use crate::common::daemon::status;
 use crate::prelude::*;
@@ -69,11 +71,11 @@ fn it_shows_what_a_served_mount_shows() {
     let served = Daemon::mount(&native.image(), &other, &["--unpinned", "--allow-other"]);
     let mounted = native.mount();
     assert!(archived(mounted.directory()) == archived(&other));
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let place = mounted.directory().to_str().unwrap();
-    let line = table.lines().find(|line| line.contains(place)).unwrap();
-    assert!(line.contains(" - erofs /run/verimount/native/"), "{line}");
-    assert!(line.contains(" ro,nosuid,nodev,"), "{line}");
+    assert!(name_on(mounted.directory()).starts_with("/run/verimount/native"));
+    let restricted =
+        StatVfsMountFlags::RDONLY | StatVfsMountFlags::NOSUID | StatVfsMountFlags::NODEV;
+    let flags = statvfs(mounted.directory()).unwrap().f_flag;
+    assert!(flags.contains(restricted), "{flags:?}");
     served.unmount();
     mounted.unmount();
 }
@@ -128,11 +130,23 @@ fn a_daemon_that_was_killed_leaves_no_wrong_byte() {
     assert!(read.is_err());
     let listed = verimount(["list"]);
     listed.notes("it is dead, as its process has ended");
+    let name = name_on(&native.directory());
+    assert!(name.exists());
     let again = native.mount();
     let content = fs::read(again.path("deep/3000000")).unwrap();
     assert!(content == fs::read(native.world.path("tree/deep/3000000")).unwrap());
+    assert!(!name.exists());
     again.unmount();
     assert!(is_empty(&native.directory()));
+}
+
+/// The name by which the mount on a directory is known.
+fn name_on(directory: &Path) -> PathBuf {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let on = format!(" {} ", directory.to_str().unwrap());
+    let line = table.lines().find(|line| line.contains(&on)).unwrap();
+    let (_, rest) = line.split_once(" - erofs ").unwrap();
+    rest.split(' ').next().unwrap().into()
 }
 
 /// Each block of the image in turn, of data, structures and Merkle tree.
