@@ -320,6 +320,12 @@ impl Origin for MirroredOrigin {
         self.origin.status()
     }
 
+    /// Each place may take as long.
+    fn patience(&self) -> Duration {
+        let places = self.mirrors.stats().places.len();
+        self.origin.patience().saturating_mul(places as u32)
+    }
+
     fn close(&self) {
         self.mirrors.close();
         self.origin.close();

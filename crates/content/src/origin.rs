@@ -1,7 +1,12 @@
+use std::time::Duration;
+
 /// Where content comes from, if not only from this machine.
 pub trait Origin: Send + Sync {
     /// What was fetched from there and kept here.
     fn status(&self) -> OriginStatus;
+
+    /// How long a read waits at most for each of the things that it takes: data, and blocks of the Merkle tree.
+    fn patience(&self) -> Duration;
 
     /// Ends what is under way, as the mount has ended: all reads that wait fail.
     fn close(&self);

@@ -15,6 +15,9 @@ pub(crate) const OLDEST_MINOR: u32 = 36;
 /// The least size of a read buffer that the kernel accepts, in bytes.
 pub(crate) const MIN_READ_BUFFER: usize = 8192;
 
+/// A READ names an owner of locks (`FUSE_READ_LOCKOWNER`).
+pub(crate) const READ_LOCKOWNER: u32 = 1 << 1;
+
 /// What the kernel is told that it has not asked for.
 pub(crate) mod notification {
     pub(crate) const STORE: i32 = 4;

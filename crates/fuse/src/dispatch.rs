@@ -267,6 +267,8 @@ impl<'t, F: FileSystem> Exchange<'t, '_, F> {
             handle: Handle(args.fh),
             offset: args.offset,
             size: args.size,
+            // Direct I/O has an owner of locks, which may concern it.
+            is_cached: args.read_flags & abi::READ_LOCKOWNER == 0,
         };
         let node = self.request.node();
         self.fs.read(node, read, &mut self.thread.scratch)

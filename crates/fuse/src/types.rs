@@ -284,6 +284,8 @@ pub struct Read {
     pub offset: u64,
     /// Number of bytes. A shorter answer means the end of the file.
     pub size: u32,
+    /// Whether it is for the kernel's page cache, and not for one reader alone.
+    pub is_cached: bool,
 }
 
 /// The arguments of a WRITE, without the data.

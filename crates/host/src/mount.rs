@@ -75,10 +75,7 @@ pub fn mount(
         Some(tree) => VerifiedTree::new(tree, identity, account),
         None => VerifiedTree::of_file(content.single_file(), identity, account),
     };
-    let mirrors = content.opened().mirrored.as_ref();
-    let tree = tree
-        .with_origin(content.opened().origin.clone())
-        .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
+    let tree = placed(tree, &content);
     let tree = match options.resident {
         Some(_) => tree.with_seen_names(),
         None => tree,
@@ -116,14 +113,19 @@ fn mount_native(
         return Err(Fault::NotNative.at(&opened.location));
     }
     let file = Box::new(content.single_file());
-    let mirrors = opened.mirrored.as_ref();
-    let tree = VerifiedTree::new(file, content.identity(), opened.account.clone())
-        .with_origin(opened.origin.clone())
-        .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()));
-    let fs = NativeFs::new(tree, described(content));
+    let tree = VerifiedTree::new(file, content.identity(), opened.account.clone());
+    let fs = NativeFs::new(placed(tree, content), described(content));
     let options = options.attaching(opened.location.to_string(), content.is_remote());
     let mounted = attach_native(Arc::new(fs), directory, &options);
     mounted.map_err(|error| Fault::Mount(error).somewhere())
+}
+
+/// A tree of content, which knows where that is.
+fn placed(tree: VerifiedTree, content: &Content) -> VerifiedTree {
+    let opened = content.opened();
+    let mirrors = opened.mirrored.as_ref();
+    tree.with_origin(opened.origin.clone())
+        .with_mirrors(mirrors.map(|mirrored| mirrored.mirrors.clone()))
 }
 
 /// What the status says of content besides its statistics.

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use verimount_fuse::{
-    Awake, Capabilities, Connection, FileSystem, SessionOptions, Transport, serve,
+    Awake, Capabilities, Connection, FileSystem, Serving, SessionOptions, Transport, serve,
 };
 use verimount_names::printable;
 
@@ -194,16 +194,7 @@ pub fn attach<F: Mountable>(
         large_read_ahead = raise_read_ahead(&held.own);
         Ok(())
     };
-    let requested = fs.session_options();
-    let serving = serve(
-        fs.clone(),
-        device,
-        &requested,
-        options.threads,
-        awake,
-        agreed,
-    );
-    let serving = serving.map_err(refused)?;
+    let serving = start(&fs, device, options, awake, agreed).map_err(refused)?;
     let mode = Mode {
         engine: Engine::Served { large_read_ahead },
         transport: serving.transport(),
@@ -214,6 +205,28 @@ pub fn attach<F: Mountable>(
         mode,
         _status: None,
     })
+}
+
+/// Does the INIT negotiation, and starts the threads that answer at `device`.
+///
+/// # Errors
+/// The system's, and what `agreed` returns.
+pub(crate) fn start<F: Mountable>(
+    fs: &Arc<F>,
+    device: OwnedFd,
+    options: &MountOptions,
+    awake: Option<Awake>,
+    agreed: impl FnOnce(Capabilities, Connection) -> io::Result<()>,
+) -> io::Result<Serving> {
+    let requested = fs.session_options();
+    serve(
+        fs.clone(),
+        device,
+        &requested,
+        options.threads,
+        awake,
+        agreed,
+    )
 }
 
 /// The absolute path of a mount point where a mount with these options can be made, and what keeps processors awake.

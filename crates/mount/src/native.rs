@@ -17,12 +17,12 @@ use rustix::{
     mount::mount as mount2,
     net::{Shutdown, shutdown},
 };
-use verimount_fuse::{NodeId, serve};
+use verimount_fuse::NodeId;
 
 use crate::{
     Mode, MountError, MountOptions, Mountable, Mounted, STATUS_XATTR, helping,
     kernel_mount::flags,
-    mount::{Engine, ready_for},
+    mount::{Engine, ready_for, start},
     mount_table::path_of,
     native_name::Name,
     own_mount::{HeldMount, OwnMount},
@@ -53,17 +53,8 @@ pub fn attach_native<F: Mountable>(
         reason,
     };
     let (device, unseen) = begin().map_err(refused)?;
-    let requested = fs.session_options();
     let agreed = |granted, connection| fs.agreed(granted, connection);
-    let serving = serve(
-        fs.clone(),
-        device,
-        &requested,
-        options.threads,
-        awake,
-        agreed,
-    );
-    let serving = serving.map_err(refused)?;
+    let serving = start(&fs, device, options, awake, agreed).map_err(refused)?;
     let mode = Mode {
         engine: Engine::Native,
         transport: serving.transport(),

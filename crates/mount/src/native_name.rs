@@ -11,7 +11,7 @@ use std::{
     process,
 };
 
-use crate::{MountOptions, mount_table::mounts};
+use crate::{MountEntry, MountOptions, mount_table::mounts};
 
 /// Where they are: root's.
 const DIRECTORY: &str = "/run/verimount/native";
@@ -68,7 +68,8 @@ impl Name {
 
 impl Drop for Name {
     fn drop(&mut self) {
-        if !is_mounted(&self.0) {
+        // In doubt somebody sees it.
+        if mounts().is_ok_and(|mounts| !is_among(&mounts, &self.0)) {
             let _ = fs::remove_file(&self.0);
         }
     }
@@ -79,16 +80,19 @@ pub(crate) fn remove_left() {
     let names = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
     // A link is of a mount that is being made.
     let is_socket = |name: &DirEntry| name.file_type().is_ok_and(|kind| kind.is_socket());
-    for name in names.filter(is_socket).map(|name| name.path()) {
-        if name.to_str().is_some_and(is_dead) && !is_mounted(&name) {
+    let mut names: Vec<_> = names.filter(is_socket).map(|name| name.path()).collect();
+    // Looked at after the names: what has a socket has been mounted.
+    let Ok(mounts) = mounts() else {
+        return;
+    };
+    names.retain(|name| !is_among(&mounts, name));
+    for name in names {
+        if name.to_str().is_some_and(is_dead) {
             let _ = fs::remove_file(name);
         }
     }
 }
 
-/// Whether the mount table shows it; in doubt it does.
-fn is_mounted(name: &Path) -> bool {
-    mounts().map_or(true, |mounts| {
-        mounts.iter().any(|mount| Path::new(&mount.source) == name)
-    })
+fn is_among(mounts: &[MountEntry], name: &Path) -> bool {
+    mounts.iter().any(|mount| Path::new(&mount.source) == name)
 }

@@ -8,8 +8,8 @@ use std::{
 use rustix::{
     fs::{Mode, OFlags, openat},
     mount::{
-        FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_flag,
-        fsconfig_set_string, fsmount, fsopen,
+        FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount,
+        fsopen,
     },
     process::{getegid, geteuid},
 };
@@ -46,8 +46,6 @@ impl Unseen {
         ] {
             fsconfig_set_string(&context, option, value)?;
         }
-        // Without it the kernel refuses idmapped mounts, and with them the negotiation.
-        fsconfig_set_flag(&context, "default_permissions")?;
         fsconfig_create(&context)?;
         let restrictions = MountAttrFlags::MOUNT_ATTR_RDONLY
             | MountAttrFlags::MOUNT_ATTR_NOSUID

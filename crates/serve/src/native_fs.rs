@@ -29,9 +29,13 @@ const CAPABILITIES: Capabilities = Capabilities::NO_OPENDIR_SUPPORT
     .union(Capabilities::REQUEST_TIMEOUT)
     .union(Capabilities::NO_EXPORT_SUPPORT);
 
-/// How long a request may take, in seconds. A reader in the kernel's file system cannot be aborted otherwise, if this process is stopped.
-/// No read of content on other machines takes as long, unless its `--timeout` is more than minutes.
-const REQUEST_TIMEOUT: u16 = 3600;
+/// How long a request may take at least before the kernel gives up the mount: a reader in its file system cannot be aborted otherwise, if
+/// this process is stopped.
+const DEADLINE: Duration = Duration::from_secs(3600);
+
+/// How many things a request waits for, at most, that can each take as long as their origin's patience: data and blocks of the tree, and
+/// all once more if they do not match.
+const AWAITED: u32 = 8;
 
 /// The adapter between FUSE and an image that the kernel reads itself: a directory with one file.
 pub struct NativeFs {
@@ -56,7 +60,7 @@ impl Mountable for NativeFs {
         SessionOptions {
             // Nothing is written; this is the kernel's minimum.
             max_write: 4096,
-            request_timeout: REQUEST_TIMEOUT,
+            request_timeout: request_timeout(self.tree.patience()),
             ..session(CAPABILITIES, Answering::ByThreads)
         }
     }
@@ -66,6 +70,12 @@ impl Mountable for NativeFs {
         let _ = self.structures.set(structures);
         Ok(())
     }
+}
+
+/// The time for a request in seconds; 0 without a limit, as the kernel has none that is as long.
+fn request_timeout(patience: Duration) -> u16 {
+    let most = patience.saturating_mul(AWAITED).max(DEADLINE);
+    u16::try_from(most.as_secs()).unwrap_or(0)
 }
 
 impl FileSystem for NativeFs {
@@ -109,8 +119,8 @@ impl FileSystem for NativeFs {
         read: Read,
         scratch: &'s mut Scratch,
     ) -> Result<&'s [u8], Errno> {
-        if let Some(structures) = self.structures.get() {
-            structures.asked(read.offset, read.size);
+        if let Some(structures) = self.structures.get().filter(|_| read.is_cached) {
+            structures.asked(read.offset);
         }
         let size = read.size.min(MAX_REQUEST) as usize;
         Ok(self.tree.read(file(node)?, read.offset, size, scratch)?)
@@ -125,5 +135,18 @@ impl FileSystem for NativeFs {
             return self.tree.status(self.served.clone(), None).to_json();
         }
         Err(Errno::NODATA)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_may_take_longer_than_its_content() {
+        let timeout = |seconds| request_timeout(Duration::from_secs(seconds));
+        assert_eq!([0, 60, 450, 451].map(timeout), [3600, 3600, 3600, 3608]);
+        assert_eq!([8191, 8192, 86_400].map(timeout), [65_528, 0, 0]);
+        assert_eq!(request_timeout(Duration::MAX), 0);
     }
 }

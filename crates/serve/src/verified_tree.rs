@@ -6,6 +6,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -162,6 +163,12 @@ impl VerifiedTree {
     /// The tree itself. What is asked of it is not counted as requests of the kernel, and failures are not recorded.
     pub fn inner(&self) -> &dyn Tree {
         &*self.tree
+    }
+
+    /// How long a read waits for each thing from elsewhere.
+    pub(crate) fn patience(&self) -> Duration {
+        let origin = self.origin.as_ref();
+        origin.map_or(Duration::ZERO, |origin| origin.patience())
     }
 
     /// Ends all reads that wait for content from elsewhere.

@@ -12,6 +12,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
+    time::Duration,
 };
 
 use rustix::io::Errno;
@@ -387,6 +388,10 @@ impl ReadAt for Elsewhere {
 impl Origin for Elsewhere {
     fn status(&self) -> OriginStatus {
         OriginStatus::default()
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::ZERO
     }
 
     fn close(&self) {}

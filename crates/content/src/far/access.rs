@@ -96,6 +96,10 @@ impl Access {
 }
 
 impl Origin for Access {
+    fn patience(&self) -> Duration {
+        self.timeout()
+    }
+
     fn status(&self) -> OriginStatus {
         let (stats, failure) = (self.session.stats(), self.session.last_failure());
         OriginStatus {

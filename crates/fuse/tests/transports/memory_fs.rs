@@ -53,6 +53,8 @@ pub(crate) struct MemoryFs {
     nodes: Mutex<Nodes>,
     /// The flags of each write.
     pub(crate) write_flags: Mutex<Vec<ReadWriteFlags>>,
+    /// Of each read whether it was for the page cache.
+    pub(crate) cached_reads: Mutex<Vec<bool>>,
     /// The number of open files.
     opens: AtomicUsize,
     slow: Mutex<Slow>,
@@ -364,6 +366,7 @@ impl FileSystem for MemoryFs {
         if self.is(node, SLOW) || self.is(node, SLOW_UNCACHED) {
             self.wait_slowly();
         }
+        self.cached_reads.lock().unwrap().push(read.is_cached);
         let mut nodes = self.nodes();
         let content = &nodes.get(node)?.content;
         let start = content.len().min(read.offset as usize);

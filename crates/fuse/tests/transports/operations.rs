@@ -51,6 +51,23 @@ fn names() {
 }
 
 #[test]
+fn a_read_says_whether_it_is_for_the_page_cache() {
+    with_each(|mounted| {
+        fs::write(mounted.path("file"), content(9000, 1)).unwrap();
+        for (flags, is_cached) in [(OFlags::DIRECT, false), (OFlags::empty(), true)] {
+            mounted.fs.cached_reads.lock().unwrap().clear();
+            let mut file = File::options();
+            let file = file.read(true).custom_flags(flags.bits().cast_signed());
+            let file = file.open(mounted.path("file")).unwrap();
+            assert_eq!(file.read_at(&mut [0; 4096], 4096).unwrap(), 4096);
+            let reads = mounted.fs.cached_reads.lock().unwrap().clone();
+            assert!(!reads.is_empty());
+            assert!(reads.iter().all(|read| *read == is_cached), "{reads:?}");
+        }
+    });
+}
+
+#[test]
 fn the_longest_name() {
     with_each(|mounted| {
         let name = "n".repeat(255);

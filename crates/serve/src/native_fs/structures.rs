@@ -10,16 +10,10 @@ use std::{
 };
 
 use verimount_fuse::{Connection, NodeId};
-use verimount_source::Scratch;
+use verimount_source::{GRANULE, Scratch};
 use verimount_tree::SingleFile;
 
 use crate::VerifiedTree;
-
-/// The size of a request for a structure, in bytes: a page.
-const PAGE: u32 = 4096;
-
-/// What is given to the kernel at once, in bytes.
-const GRANULE: u64 = 128 << 10;
 
 /// The most pages that are waiting to be looked at. Others are only answered.
 const MAX_WAITING: usize = 64;
@@ -42,11 +36,9 @@ impl Structures {
         Ok(Self(sender))
     }
 
-    /// So many bytes at `offset` were asked for.
-    pub(super) fn asked(&self, offset: u64, len: u32) {
-        if len == PAGE {
-            let _ = self.0.try_send(offset);
-        }
+    /// A page at `offset` is asked for.
+    pub(super) fn asked(&self, offset: u64) {
+        let _ = self.0.try_send(offset);
     }
 }
 
