@@ -72,7 +72,7 @@ pub(crate) fn ask_in_time(directory: &Path) -> Result<Result<Status, AskError>> 
         let process = mount.process().map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
         format!(
             "{directory}: the mount has not answered within {seconds} seconds: let its process go on if it is stopped \
-             (kill -CONT {process}), or detach it with verimount umount --lazy {directory} and end the process"
+             (kill -CONT {process}), or end it with verimount umount --force {directory}"
         )
     })
 }

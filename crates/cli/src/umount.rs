@@ -6,7 +6,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use verimount_host::{
-    mounts::{DaemonEnd, Kind, UnmountError, unmount, unmount_lazily},
+    mounts::{DaemonEnd, Kind, UnmountError, unmount, unmount_by_force, unmount_lazily},
     printable,
 };
 
@@ -33,11 +33,24 @@ pub(crate) struct Umount {
     /// an export without waiting
     #[arg(long)]
     lazy: bool,
+    /// Kill the process of a mount, if it does not answer, and detach the mount: who waits for it gets an error, and what a volume
+    /// has not written yet is lost
+    #[arg(long, conflicts_with = "lazy")]
+    force: bool,
 }
 
 impl Umount {
     pub(crate) fn run(self) -> Result<Outcome> {
         let closing = match Target::at(&self.target) {
+            Target::Mount(directory) if self.force => {
+                let unmounted = unmount_by_force(&directory);
+                unmounted.with_context(|| printable(&directory).to_string())?;
+                None
+            }
+            Target::Export(socket) if self.force => bail!(
+                "{}: --force is for mounts; end the process of an export that does not answer",
+                printable(&socket)
+            ),
             Target::Mount(directory) => self.unmount(&directory)?,
             Target::Export(socket) => Some(end(&socket)?),
         };

@@ -11,7 +11,7 @@ pub use verimount_mount::{
     Daemon, DaemonEnd, EndSignals, EndingMount, Mode, MountEntry, MountError,
     MountOptions as AttachOptions, Mountable, Mounted, NoAnswer, RegisteredExport, Registration,
     Reload, Terminal, UnmountError, attach, ending_mounts, in_time, mounts, our_mount_on,
-    registered_exports, shown_process, unmount, unmount_lazily,
+    registered_exports, shown_process, unmount, unmount_by_force, unmount_lazily,
 };
 pub use verimount_serve::{
     AskError, BadSector, CheckEvent, Export, Failure, ImageStatus, Kind, Requests, ResidentStatus,

@@ -45,14 +45,28 @@ impl Daemon {
 
     /// A handle to wait for its end, if it still runs and is visible from here.
     pub fn end(&self) -> Option<DaemonEnd> {
-        let pid = Pid::from_raw(self.pid)?;
-        let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let end = DaemonEnd::of(self.pid)?;
         // Checked after opening: if it is the right process now, it was so then.
-        (started(pid)? == self.started).then_some(DaemonEnd(handle))
+        (started(Pid::from_raw(self.pid)?)? == self.started).then_some(end)
     }
 }
 
 impl DaemonEnd {
+    /// That of the process with this id, if there is one.
+    pub(crate) fn of(pid: i32) -> Option<Self> {
+        let pid = Pid::from_raw(pid)?;
+        pidfd_open(pid, PidfdFlags::empty()).ok().map(Self)
+    }
+
+    /// Kills the process.
+    pub(crate) fn force(&self) -> io::Result<()> {
+        match pidfd_send_signal(&self.0, Signal::KILL) {
+            // It has ended.
+            Err(Errno::SRCH) => Ok(()),
+            sent => Ok(sent?),
+        }
+    }
+
     /// Asks the process to end, as a first SIGTERM does.
     ///
     /// # Errors

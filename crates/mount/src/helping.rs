@@ -5,6 +5,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf, absolute},
+    process,
     sync::Arc,
 };
 
@@ -34,6 +35,8 @@ const NATIVE: &str = "mount natively";
 pub struct MountTasks {
     mount_point: PathBuf,
     most: MountOptions,
+    /// The process that has this done, which serves the mount.
+    process: u32,
     daemon: Option<Daemon>,
     made: Mutex<Made>,
 }
@@ -63,6 +66,7 @@ impl MountTasks {
         Self {
             mount_point,
             most,
+            process: process::id(),
             daemon: Daemon::current(),
             made: Mutex::default(),
         }
@@ -111,7 +115,8 @@ impl MountTasks {
         made.check_none()?;
         let unseen = made.unseen.take().filter(|_| options.native);
         let unseen = unseen.ok_or(io::ErrorKind::PermissionDenied)?;
-        let (socket, name) = native::mount_here(&unseen, &self.mount_point, &options)?;
+        let (socket, name) =
+            native::mount_here(&unseen, &self.mount_point, &options, self.process)?;
         made.name = Some(name);
         made.own = Some(OwnMount::new(self.mount_point.clone()));
         Ok(Answer::of_file(socket.into()))

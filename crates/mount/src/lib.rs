@@ -38,5 +38,5 @@ pub use mount::{Engine, Mode, MountError, MountOptions, Mountable, attach};
 pub use mount_table::{MountEntry, mounts, our_mount_on};
 pub use mounted::Mounted;
 pub use native::{IMAGE, attach_native};
-pub use unmount::{UnmountError, unmount, unmount_lazily};
+pub use unmount::{UnmountError, unmount, unmount_by_force, unmount_lazily};
 pub use verimount_fuse::Awake;

@@ -41,7 +41,7 @@ impl MountEntry {
     }
 
     /// Whether the kernel reads its file system itself.
-    pub(crate) fn is_native(&self) -> bool {
+    pub fn is_native(&self) -> bool {
         self.fs_type == native::TYPE && native_name::is_name(&self.source)
     }
 

@@ -8,6 +8,7 @@ use std::{
     io::{self, Write},
     os::{fd::OwnedFd, unix::net::UnixListener},
     path::Path,
+    process,
     sync::Arc,
     thread,
     time::Duration,
@@ -99,20 +100,21 @@ fn mount(
             Ok((socket.ok_or_else(none)??.into(), None))
         }
         Some(unseen) => {
-            let (socket, name) = mount_here(&unseen, mount_point, options)?;
+            let (socket, name) = mount_here(&unseen, mount_point, options, process::id())?;
             Ok((socket, Some(name)))
         }
     }
 }
 
-/// Mounts EROFS over the only file of a mount.
+/// Mounts EROFS over the only file of a mount, which `process` serves.
 pub(crate) fn mount_here(
     unseen: &Unseen,
     mount_point: &Path,
     options: &MountOptions,
+    process: u32,
 ) -> io::Result<(UnixListener, Name)> {
     let image = unseen.image()?;
-    let name = Name::leading_to(&path_of(&image), options)?;
+    let name = Name::leading_to(&path_of(&image), options, process)?;
     mount2(name.path(), mount_point, TYPE, flags(options), None)?;
     let socket = name.listen()?;
     Ok((socket, name))

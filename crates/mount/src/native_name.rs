@@ -5,10 +5,14 @@ use std::{
     io,
     os::unix::{
         fs::{DirBuilderExt, FileTypeExt, symlink},
-        net::{UnixListener, UnixStream},
+        net::UnixListener,
     },
     path::{Path, PathBuf},
-    process,
+};
+
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
 };
 
 use crate::{MountEntry, MountOptions, mount_table::mounts};
@@ -31,23 +35,38 @@ pub(crate) fn is_name(source: &str) -> bool {
 
 /// Whether the process has ended that serves the mount with this name. What cannot be asked from here is not dead.
 pub(crate) fn is_dead(name: &str) -> bool {
-    let asked = UnixStream::connect(name);
-    asked.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    // One that is stopped, and that many have asked, would have who asks wait.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let asked = socket.and_then(|socket| connect(socket, &SocketAddrUnix::new(name)?));
+    asked == Err(Errno::CONNREFUSED)
+}
+
+/// The process that serves the mount with this name, by its number in its own PID namespace; `None` if it has ended.
+pub(crate) fn process(name: &str) -> Option<i32> {
+    let (process, _) = Path::new(name).file_name()?.to_str()?.split_once('-')?;
+    let process = process.parse().ok()?;
+    (!is_dead(name)).then_some(process)
 }
 
 impl Name {
-    /// Names a mount, and lets the name lead to what is to be mounted. Removes names that killed processes have left.
+    /// Names a mount that this process serves, and lets the name lead to what is to be mounted. Removes names that killed
+    /// processes have left.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn leading_to(image: &Path, options: &MountOptions) -> io::Result<Self> {
+    pub(crate) fn leading_to(
+        image: &Path,
+        options: &MountOptions,
+        process: u32,
+    ) -> io::Result<Self> {
         let mut directory = DirBuilder::new();
         directory.recursive(true).mode(0o755).create(DIRECTORY)?;
         remove_left();
         let source = Path::new(&options.source_name).file_name();
         let source = source.unwrap_or_default().to_string_lossy();
         let source: String = source.chars().take(MAX_SOURCE).collect();
-        let path = Path::new(DIRECTORY).join(format!("{}-{source}", process::id()));
+        let path = Path::new(DIRECTORY).join(format!("{process}-{source}"));
         symlink(image, &path)?;
         Ok(Self(path))
     }

@@ -1,12 +1,13 @@
 //! The processes that serve mounts, as far as `/proc` tells of them.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use crate::MountEntry;
+use crate::{MountEntry, daemon::DaemonEnd, native_name};
 
 /// The device that a mount is served through.
 const DEVICE: &str = "/dev/fuse";
@@ -15,10 +16,16 @@ const DEVICE: &str = "/dev/fuse";
 /// first.
 const MAX_DESCRIPTORS: usize = 4096;
 
+/// How long a killed process is waited for. What it does in the kernel can keep it longer.
+const DYING: Duration = Duration::from_secs(10);
+
 impl MountEntry {
     /// The process of its user that serves it; `None` if there is none, or if it cannot be seen from here. The
     /// kernel tells which mount an open device belongs to (Linux 6.18 does).
     pub fn process(&self) -> Option<i32> {
+        if self.is_native() {
+            return native_name::process(&self.source);
+        }
         let connection = self.device.strip_prefix("0:")?;
         let mut processes = fs::read_dir("/proc").ok()?.flatten();
         processes.find_map(|process| {
@@ -26,6 +33,23 @@ impl MountEntry {
             let is_its_users = Some(process.metadata().ok()?.uid()) == self.user;
             (is_its_users && serves(&process.path(), connection)).then_some(pid)
         })
+    }
+
+    /// Kills the process that serves it; all who wait for it get errors. Does nothing if there is none.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn kill_process(&self) -> io::Result<()> {
+        let process = self.process();
+        let Some(end) = process.and_then(DaemonEnd::of) else {
+            return Ok(());
+        };
+        // Asked for after opening: if it is the right process now, it was so then.
+        if self.process() == process {
+            end.force()?;
+            end.wait(DYING);
+        }
+        Ok(())
     }
 }
 

@@ -72,6 +72,26 @@ pub fn unmount_lazily(mount_point: &Path, daemon: Option<Daemon>) -> Result<(), 
     Ok(())
 }
 
+/// Kills the process that serves the mount of Verimount on `mount_point`, so that all who wait for it get errors, and detaches the
+/// mount at once.
+///
+/// # Errors
+/// Any [`UnmountError`].
+pub fn unmount_by_force(mount_point: &Path) -> Result<(), UnmountError> {
+    let entry = checked(mount_point)?;
+    entry.kill_process().map_err(UnmountError::System)?;
+    // Ends the kernel's connection to a process that cannot be seen from here. It is an error if the mount is in use, and of a
+    // native one it does nothing.
+    let _ = umount2(
+        &entry.mount_point,
+        UnmountFlags::NOFOLLOW | UnmountFlags::FORCE,
+    );
+    match detach_here(&entry) {
+        Err(UnmountError::NotMounted) => Ok(()),
+        detached => detached,
+    }
+}
+
 /// Detaches this mount of Verimount (a lazy unmount), and no other.
 ///
 /// # Errors
