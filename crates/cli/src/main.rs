@@ -125,14 +125,14 @@ fn told(error: anyhow::Error) -> Outcome {
     outcome
 }
 
-/// The command to run, of mount(8) if `helper` is given; `None` if only the arguments are to be checked.
+/// The command to run, of mount(8) if `helper` is given; `None` if there is nothing to do.
 fn parse(helper: Option<Caller>, arguments: Vec<OsString>) -> Result<Option<Command>, clap::Error> {
     let cli = match helper {
         None => Cli::try_parse_from(expanded(arguments)?)?,
         Some(caller) => {
             let call = HelperCall::try_parse_from(arguments)?;
             let cli = call.parse(caller)?;
-            if call.fake {
+            if call.fake || call.is_mounted() {
                 return Ok(None);
             }
             cli

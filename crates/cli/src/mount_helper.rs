@@ -9,10 +9,12 @@ use std::{
 };
 
 use clap::{Parser, error::ErrorKind};
+use verimount_host::mounts::{our_mount_on, served};
 
 use crate::{
     Cli,
     option_list::{Kind, ListedOption},
+    target::ask_in_time,
 };
 
 /// The option that says that SOURCE is a volume.
@@ -85,6 +87,21 @@ impl Caller {
 }
 
 impl HelperCall {
+    /// Whether the source is mounted there natively: then mount(8), which does not find it in the mount table, mounts what is mounted
+    /// once more, by `mount -a`.
+    pub(crate) fn is_mounted(&self) -> bool {
+        let mount = our_mount_on(&self.directory).ok().flatten();
+        if !mount.is_some_and(|mount| mount.is_native()) {
+            return false;
+        }
+        let source = [
+            served(&self.source, None).source,
+            self.source.to_string_lossy().into_owned(),
+        ];
+        let told = ask_in_time(&self.directory);
+        told.is_ok_and(|told| told.is_ok_and(|status| source.contains(&status.served.source)))
+    }
+
     /// The command line that does what is asked for.
     ///
     /// # Errors

@@ -123,6 +123,27 @@ mountpoint -q m1 || echo ended
     assert_eq!(ended.stderr, "");
 }
 
+/// The mount table has another source, which leads to nothing in this PID namespace.
+#[test]
+fn mount_a_mounts_natively_once() {
+    needs!(native_or_skip());
+    let machine = needs!(Machine::new());
+    let fstab = "WORLD/app.img WORLD/m1 fuse.verimount digest=IMAGE,allow_other,native 0 0\n";
+    let script = r#"
+mount -a; mount -a
+findmnt -n -o FSTYPE m1
+cat m1/hello
+as_nobody cat m1/hello
+"$VERIMOUNT" status m1 | grep -c "^source .*app.img"
+umount m1
+mountpoint -q m1 || echo ended
+"#;
+    let ended = machine.run(fstab, &format!("{LINK}{script}"));
+    let expected = ["erofs", "from the image", "from the image", "1", "ended"];
+    assert_eq!(lines(&ended), expected);
+    assert_eq!(ended.stderr, "");
+}
+
 #[test]
 fn a_user_mounts_and_unmounts_what_fstab_allows() {
     let machine = needs!(Machine::new());
