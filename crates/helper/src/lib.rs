@@ -7,6 +7,7 @@
 // The examples of the README are tests.
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
+mod apart;
 mod message;
 mod removal;
 mod serve;
@@ -36,14 +37,23 @@ static HELPER: OnceLock<OwnedFd> = OnceLock::new();
 /// An error if there are other threads, or a helper; otherwise the system's.
 pub fn start(mut tasks: Vec<Task>) -> io::Result<()> {
     tasks.push(session::leaving());
+    let socket = fork_apart(|socket| serve::serve(&socket, tasks))?;
+    let second = |_| io::Error::other("the process has a helper already");
+    HELPER.set(socket).map_err(second)
+}
+
+/// Makes a copy of this process, which must have one thread only, that does this `work` at one end of a pair of sockets and then
+/// ends. Returns the other end. The sockets keep the borders of messages, and show the end of either process.
+///
+/// # Errors
+/// An error if there are other threads; otherwise the system's.
+pub fn fork_apart(work: impl FnOnce(OwnedFd)) -> io::Result<OwnedFd> {
     let (ours, its) = pair()?;
     // Until the new process has its handlers.
-    let held = HeldSignals::hold(&serve::SIGNALS)?;
+    let held = HeldSignals::hold(&apart::SIGNALS)?;
     match fork()? {
-        Forked::Child => serve::serve(its, ours, held, tasks),
-        Forked::Parent => HELPER
-            .set(ours)
-            .map_err(|_| io::Error::other("the process has a helper already")),
+        Forked::Child => apart::run(ours, held, || work(its)),
+        Forked::Parent => Ok(ours),
     }
 }
 

@@ -1,19 +1,10 @@
 use std::{
-    fs::File,
     io,
     os::fd::{AsFd, OwnedFd},
     panic::{self, AssertUnwindSafe},
-    process,
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
     thread::{self, Scope},
 };
-
-use rustix::{
-    process::chdir,
-    stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
-};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use verimount_sys::{HeldSignals, take_inherited};
 
 use crate::{
     Answer, Task,
@@ -24,50 +15,19 @@ use crate::{
 /// The most tasks that are done at the same time. Those of a mount are few, and come one by one.
 const MAX_AT_ONCE: usize = 16;
 
-/// The signals that ask processes to end. They are for the one that asks, at the end of which this one ends; terminals and
-/// service managers send them to both.
-pub(crate) const SIGNALS: [i32; 3] = [SIGHUP, SIGINT, SIGTERM];
-
-/// Does what is asked at `socket` until the process that asks has ended. `others` is that process's end of it, and
-/// [`SIGNALS`] are held back until now.
-pub(crate) fn serve(socket: OwnedFd, others: OwnedFd, held: HeldSignals, tasks: Vec<Task>) -> ! {
-    // Otherwise this process would keep itself alive.
-    drop(others);
-    if ignore(held).and_then(|()| let_go()).is_ok() {
-        // Each task has a clone as long as it works.
-        let working = Arc::new(());
-        thread::scope(|scope| {
-            while let Ok(true) = receive_request(&socket) {
-                let asked = ask_back(scope, &tasks, &working);
-                // None if there are too many, or the system has no socket or thread for it.
-                let _ = send_socket(&socket, asked.ok().flatten().as_ref().map(AsFd::as_fd));
-            }
-        });
-        // What they hold is removed now.
-        drop(tasks);
-    }
-    process::exit(0)
-}
-
-/// Ignores [`SIGNALS`], which need not be held back any longer.
-fn ignore(held: HeldSignals) -> io::Result<()> {
-    let ignored = Arc::new(AtomicBool::new(false));
-    for signal in SIGNALS {
-        // A handler, as programs that are run would inherit that a signal is ignored.
-        signal_hook::flag::register(signal, ignored.clone())?;
-    }
-    drop(held);
-    Ok(())
-}
-
-/// Lets go of the working directory and of all files that were inherited.
-fn let_go() -> io::Result<()> {
-    chdir("/")?;
-    drop(take_inherited()?);
-    let nothing = File::options().read(true).write(true).open("/dev/null")?;
-    dup2_stdin(&nothing)?;
-    dup2_stdout(&nothing)?;
-    Ok(dup2_stderr(&nothing)?)
+/// Does what is asked at `socket` until the process that asks has ended.
+pub(crate) fn serve(socket: &OwnedFd, tasks: Vec<Task>) {
+    // Each task has a clone as long as it works.
+    let working = Arc::new(());
+    thread::scope(|scope| {
+        while let Ok(true) = receive_request(socket) {
+            let asked = ask_back(scope, &tasks, &working);
+            // None if there are too many, or the system has no socket or thread for it.
+            let _ = send_socket(socket, asked.ok().flatten().as_ref().map(AsFd::as_fd));
+        }
+    });
+    // What they hold is removed now.
+    drop(tasks);
 }
 
 /// A socket for a question, which is answered in a thread of its own: some tasks take long, as they run programs. `None`

@@ -31,6 +31,7 @@
 
 mod fault;
 mod mount;
+mod namer;
 mod processors;
 mod resident;
 

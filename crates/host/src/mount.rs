@@ -4,7 +4,7 @@ use verimount::{Content, Error, Pin};
 use verimount_mount::{MountOptions as AttachOptions, Mounted, attach, attach_native};
 use verimount_serve::{ImageFs, NativeFs, Owners, Served, VerifiedTree};
 
-use crate::{ResidentFiles, fault::Fault, mounts::served, processors::auto_threads};
+use crate::{ResidentFiles, fault::Fault, mounts::served, namer, processors::auto_threads};
 
 /// How content is mounted: by default only for the user who mounts, with the owners and permissions that are stored.
 #[derive(Debug, Clone, Default)]
@@ -114,7 +114,8 @@ fn mount_native(
     }
     let file = Box::new(content.single_file());
     let tree = VerifiedTree::new(file, content.identity(), opened.account.clone());
-    let fs = NativeFs::new(placed(tree, content), described(content));
+    let tree = placed(tree, content).with_namer(namer::find);
+    let fs = NativeFs::new(tree, described(content));
     let options = options.attaching(opened.location.to_string(), content.is_remote());
     let mounted = attach_native(Arc::new(fs), directory, &options);
     mounted.map_err(|error| Fault::Mount(error).somewhere())

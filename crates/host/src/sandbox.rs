@@ -19,7 +19,7 @@ use verimount_remote::{helper_tasks, own_files};
 use verimount_sandbox::{FileRights, Sandbox as Rights};
 use verimount_sys::GuardedPath;
 
-use crate::{ResidentFiles, doctor::uring_is_on};
+use crate::{ResidentFiles, doctor::uring_is_on, namer};
 
 pub use verimount_helper::{Answer, Task, ask, ask_for_file, detach as detach_helper, removing};
 pub use verimount_sandbox::{Held, Kind};
@@ -37,6 +37,8 @@ pub struct Sandbox {
     is_remote: bool,
     /// The registries among them.
     registries: Vec<String>,
+    /// Whether the kernel reads an image itself, and this process no file system.
+    is_native: bool,
 }
 
 impl Sandbox {
@@ -49,6 +51,7 @@ impl Sandbox {
             replaceable: Vec::new(),
             is_remote: false,
             registries: Vec::new(),
+            is_native: false,
         }
     }
 
@@ -125,6 +128,7 @@ impl Sandbox {
         }
         if most.native {
             self.rights.allow_native();
+            self.is_native = true;
         }
         self.tasks
             .extend(MountTasks::new(mount_point, most).tasks());
@@ -162,6 +166,7 @@ impl Sandbox {
             replaceable,
             is_remote,
             registries,
+            is_native,
             ..
         } = self;
         if is_remote {
@@ -172,6 +177,10 @@ impl Sandbox {
             tasks.extend(helper_tasks(registries));
         }
         tasks.push(opening(replaceable));
+        if is_native {
+            // Before the helper, which is not for it.
+            namer::start()?;
+        }
         verimount_helper::start(tasks)?;
         Ok(rights.enter())
     }

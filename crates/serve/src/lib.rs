@@ -42,7 +42,7 @@ pub use native_fs::NativeFs;
 pub use requests::Requests;
 pub use resident::{Resident, ResidentError, ResidentMemory, ResidentStatus, SelectedFiles};
 pub use status::{Kind, Served, Status};
-pub use verified_tree::{Failure, ImageStatus, VerifiedTree};
+pub use verified_tree::{Failure, ImageStatus, Namer, VerifiedTree};
 pub use volume_export::VolumeExport;
 pub use volume_fs::{DiskAccess, VolumeFs};
 pub use volume_status::{BadSector, StorageCounts, VolumeStatus};

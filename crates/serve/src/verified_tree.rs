@@ -1,6 +1,7 @@
 use std::{
     collections::VecDeque,
     ffi::OsStr,
+    ops::Range,
     path::PathBuf,
     sync::{
         Arc, OnceLock,
@@ -57,7 +58,12 @@ pub struct VerifiedTree {
     paths: OnceLock<Paths>,
     /// For the paths in messages for which nobody may wait, if there are such messages.
     seen: Option<SeenNames>,
+    /// Finds the path in an image of which this tree is the only file.
+    namer: Option<Namer>,
 }
+
+/// Finds a file that has bytes of a range of an image, the only file of a tree.
+pub type Namer = fn(&dyn Tree, &Range<u64>) -> Option<PathBuf>;
 
 /// The operations that are counted.
 const OPERATIONS: &[Operation] = &[
@@ -126,6 +132,7 @@ impl VerifiedTree {
             failures: Mutex::default(),
             paths: OnceLock::new(),
             seen: None,
+            namer: None,
         }
     }
 
@@ -153,6 +160,12 @@ impl VerifiedTree {
             seen: Some(SeenNames::new()),
             ..self
         }
+    }
+
+    /// Has the files in an image, of which this tree is the only file, found by `namer` for messages.
+    pub fn with_namer(self, namer: Namer) -> Self {
+        let namer = Some(namer);
+        Self { namer, ..self }
     }
 
     /// Declares in which places the content is, if in several.
@@ -222,8 +235,13 @@ impl VerifiedTree {
         self.mismatches.fetch_add(u64::from(is_mismatch), Relaxed);
         // What is elsewhere and cannot be reached would be waited for once more.
         let may_look = is_mismatch || self.origin.is_none();
-        let file = printable(&self.name_of(node, may_look)).to_string();
-        match bad_block(error) {
+        let bad_block = bad_block(error);
+        let range = bad_block.map_or(offset..offset.saturating_add(1), |bad| bad.covers.clone());
+        let namer = self.namer.filter(|_| may_look);
+        let found = namer.and_then(|find| find(self.inner(), &range));
+        let file = found.unwrap_or_else(|| self.name_of(node, may_look));
+        let file = printable(&file).to_string();
+        match bad_block {
             Some(mismatch) => {
                 let level = match mismatch.place {
                     BlockKind::Data => "data".to_owned(),
