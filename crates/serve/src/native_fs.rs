@@ -24,7 +24,8 @@ use crate::{
 };
 
 /// None that lets the kernel stack this mount on others: it would not mount EROFS over it.
-const CAPABILITIES: Capabilities = Capabilities::NO_OPENDIR_SUPPORT
+const CAPABILITIES: Capabilities = Capabilities::ASYNC_DIO
+    .union(Capabilities::NO_OPENDIR_SUPPORT)
     .union(Capabilities::EXPLICIT_INVAL_DATA)
     .union(Capabilities::REQUEST_TIMEOUT)
     .union(Capabilities::NO_EXPORT_SUPPORT);
