@@ -52,7 +52,7 @@ pub use hard_disk::HardDisk;
 pub use hog::Hog;
 pub use http_server::{HttpAnswer, HttpEnd, HttpPace, HttpRequest, HttpServer};
 pub use mirrored::{DENYING_POLICY, others_can_work};
-pub use mounts::{KernelMount, Loop, fuse_or_skip, unmount_lazily};
+pub use mounts::{KernelMount, Loop, fuse_or_skip, native_or_skip, unmount_lazily};
 pub use needs::Needed;
 pub use pattern::{noise, pattern};
 pub use random::{Random, random_numbers};

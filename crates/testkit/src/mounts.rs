@@ -14,7 +14,7 @@ use rustix::{
 };
 use verimount_testenv::{skip, tools};
 
-use crate::{Ended, eventually, finish, is_root};
+use crate::{Ended, eventually, finish, is_root, root_or_skip};
 
 /// Whether FUSE is available; prints a note that work is skipped if not.
 ///
@@ -30,6 +30,16 @@ pub fn fuse_or_skip() -> bool {
         skip("there is no /dev/fuse");
     }
     there && (is_root() || tools::find("fusermount3").is_some())
+}
+
+/// Whether the tests run as root on a kernel with EROFS; prints a note that work is skipped if not.
+pub fn native_or_skip() -> bool {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let has_erofs = known.lines().any(|line| line.ends_with("\terofs"));
+    if !has_erofs {
+        skip("this kernel has no EROFS");
+    }
+    has_erofs && root_or_skip()
 }
 
 /// Unmounts if anything is mounted, in use or not.

@@ -17,12 +17,12 @@ mod images;
 mod lab;
 mod latency;
 mod mounts;
+mod native;
 mod page;
 mod plot;
 mod remote;
 mod report;
 mod requirement;
-mod resident;
 mod rounds;
 mod seeds;
 mod table;
@@ -128,10 +128,10 @@ enum Name {
     Growth,
     /// Verified images: digest, cold and warm reads, a tree of files, requests, memory
     Images,
+    /// Images that the kernel reads itself, over verified blocks
+    Native,
     /// Images on a web server, here and far away, compared with other programs that read over HTTP
     Remote,
-    /// Files that a mount keeps in memory, compared with plain ones
-    Resident,
     /// The tables of 2020: tree read-ahead, the block size of romfs, tags that are not read back
     Seeds,
     /// Newer images where an older one is here: what is new, and what fetching it takes
@@ -155,8 +155,8 @@ impl Benchmark {
     const DAEMONS: Self = Self::new("daemons", daemons::run);
     const GROWTH: Self = Self::new("growth", growth::run);
     const IMAGES: Self = Self::new("images", images::run);
+    const NATIVE: Self = Self::new("native", native::run);
     const REMOTE: Self = Self::new("remote", remote::run);
-    const RESIDENT: Self = Self::new("resident", resident::run);
     const SEEDS: Self = Self::new("seeds", seeds::run);
     const UPDATES: Self = Self::new("updates", updates::run);
     const VOLUMES: Self = Self::new("volumes", volumes::run);
@@ -168,8 +168,8 @@ impl Benchmark {
         Self::VOLUMES,
         Self::DAEMONS,
         Self::GROWTH,
+        Self::NATIVE,
         Self::REMOTE,
-        Self::RESIDENT,
         Self::UPDATES,
     ];
 
@@ -186,8 +186,8 @@ impl Name {
             Self::Daemons => &[Benchmark::DAEMONS],
             Self::Growth => &[Benchmark::GROWTH],
             Self::Images => &[Benchmark::IMAGES],
+            Self::Native => &[Benchmark::NATIVE],
             Self::Remote => &[Benchmark::REMOTE],
-            Self::Resident => &[Benchmark::RESIDENT],
             Self::Seeds => &[Benchmark::SEEDS],
             Self::Updates => &[Benchmark::UPDATES],
             Self::Volumes => &[Benchmark::VOLUMES],

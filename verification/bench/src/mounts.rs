@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use nix::{time::ClockId, unistd::Pid};
+use rustix::mount::{self, MountFlags};
 use serde_json::Value;
 use verimount_support::{command, mount_point::MountPoint};
 
@@ -112,6 +113,17 @@ pub(crate) fn fuse(lab: &Lab, program: &Path, image: &Path) -> Result<Mount> {
 /// Mounts an image with the kernel's own file system, on a loop device that is removed with the mount.
 pub(crate) fn kernel(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount> {
     looped(lab, file_system, "loop,ro", image)
+}
+
+/// Mounts an image with the kernel's own file system, over the file itself.
+pub(crate) fn file_backed(lab: &Lab, file_system: &str, image: &Path) -> Result<Mount> {
+    let point = new_point(lab, User::Caller)?;
+    mount::mount(image, point.path(), file_system, MountFlags::RDONLY, None)?;
+    Ok(Mount {
+        point,
+        daemon: None,
+        user: User::Caller,
+    })
 }
 
 /// Mounts the file system in `file` with the kernel, with these `options`.
