@@ -181,6 +181,30 @@ fn above_an_image_they_are_as_above_what_it_was_made_of() {
     }
 }
 
+/// With all that an overlay remembers by handles.
+#[test]
+fn above_a_native_mount_they_are_as_above_a_directory() {
+    needs!(native_or_skip());
+    let world = needs!(World::with_mount_point());
+    let tree = world.directory("tree");
+    grow(&tree);
+    let (image, mnt) = (world.path("app.img"), world.path("mnt"));
+    let digest = verimount(args!["build", &tree, &image]).digest();
+    let options = ["--native", "--allow-other", "--digest", &digest];
+    let mount = || Daemon::mount(&image, &mnt, &options);
+    let mut mounted = Some(mount());
+    for (options, _) in OPTIONS {
+        let mut overlays = [
+            needs!(Shown::new(&world, "a directory", &tree, options)),
+            needs!(Shown::new(&world, "a native mount", &mnt, options)),
+        ];
+        compare_all(&mut overlays, options, || {
+            mounted.take().unwrap().unmount();
+            mounted = Some(mount());
+        });
+    }
+}
+
 /// Files of a bridge have no handles from Linux 6.9 on.
 #[test]
 fn above_a_bridge_they_are_as_above_its_source_without_handles() {

@@ -40,7 +40,7 @@ pub(crate) use verimount_testkit::*;
 pub(crate) use crate::{
     args,
     common::{
-        daemon::{Background, Daemon, processes_of, umount, unless_busy},
+        daemon::{Background, Daemon, is_in_state, processes_of, umount, unless_busy},
         free_port,
         run::{binary, verimount, verimount_as},
         user::User,

@@ -82,13 +82,6 @@ fn kill(mut readers: Vec<Child>) {
     }
 }
 
-/// Whether `ps` would show this letter for a process.
-fn is_in_state(process: &Child, state: char) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
-    let (_, rest) = stat.rsplit_once(") ").unwrap();
-    rest.starts_with(state)
-}
-
 #[test]
 fn killed_readers_are_gone_and_the_mount_ends() {
     let world = needs!(World::with_mount_point());

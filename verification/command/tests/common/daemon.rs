@@ -303,6 +303,13 @@ pub(crate) fn unless_busy(mut run: impl FnMut() -> Ended) -> Ended {
     ended
 }
 
+/// Whether `ps` would show this letter for a process.
+pub(crate) fn is_in_state(process: &Child, state: char) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    rest.starts_with(state)
+}
+
 /// The processes of the command that have the path of a mount point as an argument: the daemon and its helper, once they are
 /// on their own.
 pub(crate) fn processes_of(directory: &Path) -> Vec<Pid> {

@@ -149,6 +149,18 @@ fn an_image_comes_and_goes() {
 }
 
 #[test]
+fn a_native_mount_comes_and_goes() {
+    needs!(native_or_skip());
+    let world = needs!(World::with_mount_point());
+    let (image, mnt) = (world.sealed_image("image"), world.path("mnt"));
+    let digest = verimount(args!["info --json", &image]).json();
+    let digest = digest["digest"].as_str().unwrap();
+    let options = ["--native", "--allow-other", "--digest", digest];
+    let mount = command(args!["mount", image, mnt; options]);
+    comes_and_goes(&world, &mount, &IN_IMAGE);
+}
+
+#[test]
 fn a_bridge_comes_and_goes() {
     let world = needs!(World::with_mount_point());
     let source = world.directory("src");

@@ -24,15 +24,10 @@ impl Native {
 
     /// `None`, after a note, where root cannot mount or the kernel has no EROFS.
     fn of(grow: impl FnOnce(&Path)) -> Option<Self> {
-        if !root_or_skip() {
+        if !native_or_skip() {
             return None;
         }
         let world = World::with_mount_point()?;
-        let known = fs::read_to_string("/proc/filesystems").unwrap();
-        if !known.lines().any(|line| line.ends_with("\terofs")) {
-            skip("this kernel has no EROFS");
-            return None;
-        }
         grow(&world.directory("tree"));
         let digest = verimount(args!["build", world.path("tree"), world.path("image")]).digest();
         Some(Self { world, digest })
@@ -138,6 +133,72 @@ fn a_daemon_that_was_killed_leaves_no_wrong_byte() {
     assert!(!name.exists());
     again.unmount();
     assert!(is_empty(&native.directory()));
+}
+
+/// A served mount as well.
+#[test]
+fn by_force_it_is_ended_whatever_its_process_does() {
+    let native = needs!(Native::new());
+    let served = ["--allow-other", "--digest", &native.digest];
+    for options in [&served[..], &[&["--native"], &served[..]].concat()] {
+        let mut mounted = Daemon::mount(&native.image(), &native.directory(), options);
+        mounted.signal(Signal::STOP);
+        let mut cat = Command::new("cat");
+        cat.arg(mounted.path("deep/3000000")).stdout(Stdio::null());
+        let mut reader = cat.stderr(Stdio::null()).spawn().unwrap();
+        let waits = || ['S', 'D'].iter().any(|state| is_in_state(&reader, *state));
+        eventually("it waits", waits);
+        verimount(args!["umount", "--force", mounted.directory()]).succeeds_quietly();
+        assert!(!reader.wait().unwrap().success());
+        assert_eq!(mounted.wait().signal(), Some(Signal::KILL.as_raw()));
+        assert!(is_empty(mounted.directory()));
+    }
+    let left = fs::read_dir("/run/verimount/native").unwrap().flatten();
+    let left: Vec<_> = left.map(|name| name.file_name()).collect();
+    let is_ours = |name: &OsString| name.to_string_lossy().ends_with("-image");
+    eventually("no name is left", || !left.iter().any(is_ours));
+}
+
+#[test]
+fn a_bad_block_is_told_with_the_path_of_its_file() {
+    let native = needs!(Native::new());
+    let content = fs::read(native.world.path("tree/deep/3000000")).unwrap();
+    flip_where(&native.image(), &content[1 << 20..][..4096]);
+    let mounted = native.mount();
+    assert!(fs::read(mounted.path("deep/3000000")).is_err());
+    let told = verimount(args!["status --json", mounted.directory()]);
+    let told = told.reports_bad_data().json();
+    assert_eq!(told["recent_failures"][0]["file"], "/deep/3000000");
+    assert!(fs::read(mounted.path("deep/200000")).is_ok());
+    mounted.unmount();
+}
+
+/// By another user as well.
+#[test]
+fn others_see_what_they_see_of_a_served_mount() {
+    let native = needs!(Native::new());
+    let served = native.world.directory("served");
+    let options = ["--allow-other", "--digest", &native.digest];
+    let served = Daemon::mount(&native.image(), &served, &options);
+    let mounted = native.mount();
+    let seen = |mounted: &Daemon| {
+        let script = "find . -printf '%p %m %u %g %s %y %l\\n' 2>&1; find . -type f -exec cksum {} + 2>&1; \
+                      find . -exec getfattr -h -d -m - {} + 2>&1";
+        let mut nobody = as_nobody(&tools::find("sh").unwrap());
+        let ended = finish({
+            nobody.args(["-c", script]).current_dir(mounted.directory());
+            nobody
+        });
+        String::from_utf8_lossy(&ended.stdout).into_owned()
+    };
+    let (by_nobody, of_served) = (seen(&mounted), seen(&served));
+    assert!(by_nobody.len() > 1000);
+    for (native, served) in by_nobody.lines().zip(of_served.lines()) {
+        assert_eq!(native, served);
+    }
+    assert_eq!(by_nobody.len(), of_served.len());
+    served.unmount();
+    mounted.unmount();
 }
 
 /// The name by which the mount on a directory is known.

@@ -171,10 +171,19 @@ fn owners_can_be_mapped() {
     fs::write(tree.join("file"), "content").unwrap();
     let attribute = "trusted.x";
     setxattr(tree.join("file"), attribute, b"1", XattrFlags::empty()).unwrap();
-    verimount(args!["build", &tree, world.path("image")]).succeeds();
-    let options = ["--unpinned", "--allow-other"];
-    let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), &options);
-    let mapped = world.directory("mapped");
+    let digest = verimount(args!["build", &tree, world.path("image")]).digest();
+    world.directory("mapped");
+    let served = ["--allow-other", "--digest", &digest];
+    is_mapped(&world, &python, &served);
+    if native_or_skip() {
+        is_mapped(&world, &python, &[&["--native"], &served[..]].concat());
+    }
+}
+
+#[track_caller]
+fn is_mapped(world: &World, python: &Path, options: &[&str]) {
+    let mounted = Daemon::mount(&world.path("image"), &world.path("mnt"), options);
+    let mapped = world.path("mapped");
     let mut idmap = Command::new(python);
     idmap.args(["-c", include_str!("idmap.py")]);
     let ended = finish({
