@@ -96,6 +96,8 @@ pub struct Failure {
 pub struct ImageStatus {
     /// The file digest or root hash that identifies the verified data; `None` without verification.
     pub digest: Option<String>,
+    /// Whether the kernel reads the image's file system.
+    pub native: bool,
     /// Size of the verified data in bytes.
     pub size: u64,
     /// Bytes of data that were verified, here and below with those on further devices of an image.
@@ -211,6 +213,7 @@ impl VerifiedTree {
         let stats = self.account.stats();
         ImageStatus {
             digest: self.identity.map(|identity| identity.to_string()),
+            native: self.namer.is_some(),
             size: self.tree.usage().bytes,
             bytes_verified: stats.bytes_verified,
             data_requests: stats.data_requests,

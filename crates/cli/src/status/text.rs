@@ -83,6 +83,9 @@ fn told(status: &Status) -> serde_json::Result<Value> {
         Kind::Image(image) | Kind::File(image) => {
             let digest = image.digest.as_deref();
             fields["digest"] = digest.unwrap_or("none: nothing is verified").into();
+            if image.native {
+                fields["kind"] = "image, read by the kernel's EROFS".into();
+            }
             fields["may_be_replaced"] = may_be_replaced(status, image).into();
             if fields.pointer("/resident/loading") == Some(&json!(0)) {
                 fields["resident"]["loading"] = Value::Null;
