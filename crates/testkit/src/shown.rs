@@ -2,7 +2,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     ffi::{OsStr, OsString},
     fmt::{self, Debug},
-    fs::{self, File, Metadata},
+    fs::{self, File},
     io,
     ops::Range,
     os::unix::{
@@ -74,7 +74,7 @@ pub fn shown(root: &Path) -> io::Result<ShownTree> {
         let metadata = named(&full, fs::symlink_metadata(&full))?;
         let file = (metadata.dev(), metadata.ino());
         let first_path = first_paths.entry(file).or_insert_with(|| path.clone());
-        let shown = named(&full, file_at(&full, &metadata, first_path))?;
+        let shown = named(&full, shown_file(&full, first_path))?;
         Ok((path, shown))
     };
     paths.into_iter().map(file).collect()
@@ -190,7 +190,12 @@ impl Debug for Shown {
     }
 }
 
-fn file_at(path: &Path, metadata: &Metadata, first_path: &Path) -> io::Result<Shown> {
+/// Reads one file, whose first path this is.
+///
+/// # Errors
+/// It cannot be read.
+pub fn shown_file(path: &Path, first_path: &Path) -> io::Result<Shown> {
+    let metadata = fs::symlink_metadata(path)?;
     let file_type = metadata.file_type();
     let (content, data) = match () {
         () if file_type.is_file() => (fs::read(path)?, data_ranges(&File::open(path)?)?),

@@ -19,17 +19,18 @@ impl Native {
             files: 300,
             sizes: &[4096, 200_000, 3_000_000],
         };
-        Self::of(|tree| everything.grow(tree).unwrap())
+        Self::of(&everything, &[])
     }
 
-    /// `None`, after a note, where root cannot mount or the kernel has no EROFS.
-    fn of(grow: impl FnOnce(&Path)) -> Option<Self> {
+    /// With these options of `build`. `None`, after a note, where root cannot mount or the kernel has no EROFS.
+    fn of(tree: &RichTree, options: &[&str]) -> Option<Self> {
         if !native_or_skip() {
             return None;
         }
         let world = World::with_mount_point()?;
-        grow(&world.directory("tree"));
-        let digest = verimount(args!["build", world.path("tree"), world.path("image")]).digest();
+        tree.grow(&world.directory("tree")).unwrap();
+        let [tree, image] = ["tree", "image"].map(|name| world.path(name));
+        let digest = verimount(args!["build", tree, image; options.iter()]).digest();
         Some(Self { world, digest })
     }
 
@@ -80,7 +81,11 @@ fn it_is_found_asked_and_ended_as_others() {
     let native = needs!(Native::new());
     let mounted = native.mount();
     let told = status(mounted.directory());
-    assert_eq!(told["kind"], "image");
+    assert_eq!(
+        (&told["kind"], &told["native"]),
+        (&json!("image"), &json!(true))
+    );
+    verimount(args!["status", mounted.directory()]).says("image, read by the kernel's EROFS");
     assert_eq!(told["pin"]["by"], "digest");
     assert_eq!(told["daemon"]["pid"], mounted.pid());
     assert!(told["bytes_verified"].as_u64() > Some(0));
@@ -142,6 +147,8 @@ fn by_force_it_is_ended_whatever_its_process_does() {
     let served = ["--allow-other", "--digest", &native.digest];
     for options in [&served[..], &[&["--native"], &served[..]].concat()] {
         let mut mounted = Daemon::mount(&native.image(), &native.directory(), options);
+        let is_native = options.contains(&"--native");
+        let name = is_native.then(|| name_on(mounted.directory()));
         mounted.signal(Signal::STOP);
         let mut cat = Command::new("cat");
         cat.arg(mounted.path("deep/3000000")).stdout(Stdio::null());
@@ -152,11 +159,33 @@ fn by_force_it_is_ended_whatever_its_process_does() {
         assert!(!reader.wait().unwrap().success());
         assert_eq!(mounted.wait().signal(), Some(Signal::KILL.as_raw()));
         assert!(is_empty(mounted.directory()));
+        assert!(name.is_none_or(|name| !name.exists()));
     }
-    let left = fs::read_dir("/run/verimount/native").unwrap().flatten();
-    let left: Vec<_> = left.map(|name| name.file_name()).collect();
-    let is_ours = |name: &OsString| name.to_string_lossy().ends_with("-image");
-    eventually("no name is left", || !left.iter().any(is_ours));
+}
+
+#[test]
+fn a_reader_that_is_killed_takes_nothing_from_others() {
+    let native = needs!(Native::new());
+    let mounted = native.mount();
+    mounted.signal(Signal::STOP);
+    let mut readers = [(); 4].map(|()| {
+        let mut cmp = Command::new("cmp");
+        cmp.arg(mounted.path("deep/3000000"));
+        cmp.arg(native.world.path("tree/deep/3000000"));
+        cmp.spawn().unwrap()
+    });
+    let waits = |reader: &Child| ['S', 'D'].iter().any(|state| is_in_state(reader, *state));
+    eventually("all wait", || readers.iter().all(waits));
+    readers[0].kill().unwrap();
+    mounted.signal(Signal::CONT);
+    let [killed, others @ ..] = &mut readers;
+    assert!(!killed.wait().unwrap().success());
+    assert!(
+        others
+            .iter_mut()
+            .all(|reader| reader.wait().unwrap().success())
+    );
+    mounted.unmount();
 }
 
 #[test]
@@ -213,65 +242,69 @@ fn name_on(directory: &Path) -> PathBuf {
 /// Each block of the image in turn, of data, structures and Merkle tree.
 #[test]
 fn what_is_damaged_is_an_error_or_right() {
-    let native = needs!(Native::of(|tree| {
-        for (name, size) in [("large", 30_000), ("small", 10), ("block", 4096)] {
-            fs::create_dir_all(tree.join(name)).unwrap();
-            fs::write(tree.join(name).join("file"), noise(size, 1)).unwrap();
-        }
-    }));
-    let tree = native.world.path("tree");
-    let whole = fs::read(native.image()).unwrap();
-    let mut refused = 0;
-    for at in (7..whole.len()).step_by(4096) {
-        overwrite(&native.image(), at as u64, &[whole[at] ^ 0x40]);
-        let options = ["--native", "--allow-other", "--digest", &native.digest];
-        let command = User::Current.command();
-        match Daemon::start(command, &native.image(), &native.directory(), &options) {
-            Ok(mounted) => {
-                refused += regular_files(&tree)
-                    .filter(|file| !is_right(&mounted, file, &tree))
-                    .count();
-                mounted.unmount();
+    let few = RichTree {
+        files: 12,
+        sizes: &[5000, 40_000],
+    };
+    for options in [&[][..], &["--compress", "lz4"], &["--compress", "zstd"]] {
+        let native = needs!(Native::of(&few, options));
+        let mounted = native.mount();
+        let right = shown(mounted.directory()).unwrap();
+        mounted.unmount();
+        let len = fs::metadata(native.image()).unwrap().len();
+        let mut refused = 0;
+        for at in (7..len).step_by(4096) {
+            flip_at(&native.image(), at);
+            let options = ["--native", "--allow-other", "--digest", &native.digest];
+            let command = User::Current.command();
+            match Daemon::start(command, &native.image(), &native.directory(), &options) {
+                Ok(mounted) => {
+                    let wrong = |path: &&PathBuf| !is_right(&mounted, path, &right);
+                    refused += right.keys().filter(wrong).count();
+                    mounted.unmount();
+                }
+                Err(_) => refused += 1,
             }
-            Err(_) => refused += 1,
+            flip_at(&native.image(), at);
         }
-        overwrite(&native.image(), at as u64, &[whole[at]]);
+        assert!(refused as u64 > len / 4096 / 4, "{refused}");
+        let mounted = native.mount();
+        compare(&right, &shown(mounted.directory()).unwrap()).unwrap();
+        mounted.unmount();
     }
-    assert!(refused > whole.len() / 4096 / 4, "{refused}");
-    let mounted = native.mount();
-    assert!(regular_files(&tree).all(|file| is_right(&mounted, &file, &tree)));
-    mounted.unmount();
 }
 
-/// Whether a file is what is in the tree; an error if not.
-fn is_right(mounted: &Daemon, file: &Path, tree: &Path) -> bool {
-    let inside = file.strip_prefix(tree).unwrap();
-    match fs::read(mounted.directory().join(inside)) {
-        Ok(read) => {
-            assert!(read == fs::read(file).unwrap(), "{inside:?}");
+/// Whether a file, and what is listed in a directory, is shown and right; an error if not.
+fn is_right(mounted: &Daemon, path: &Path, right: &ShownTree) -> bool {
+    let file = mounted.directory().join(path);
+    let inside = right.keys().filter(|inside| inside.parent() == Some(path));
+    let inside: BTreeSet<_> = inside.filter_map(|inside| inside.file_name()).collect();
+    match shown_file(&file, &right[path].first_path).and_then(|shown| Ok((shown, names_in(&file)?)))
+    {
+        Ok((shown, names)) => {
+            assert_eq!(shown, right[path], "{path:?}");
+            assert!(
+                names.iter().map(OsString::as_os_str).eq(inside),
+                "{path:?}: {names:?}"
+            );
             true
         }
         Err(error) => {
-            assert_ne!(error.kind(), ErrorKind::NotFound, "{inside:?}");
+            let is_of_reading = error.raw_os_error() == Some(Errno::IO.raw_os_error());
+            assert!(is_of_reading, "{path:?}: {error}");
             false
         }
     }
 }
 
-fn regular_files(directory: &Path) -> impl Iterator<Item = PathBuf> {
-    let mut pending = vec![directory.to_owned()];
-    let mut files = Vec::new();
-    while let Some(directory) = pending.pop() {
-        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-            let kind = entry.file_type().unwrap();
-            if kind.is_dir() {
-                pending.push(entry.path());
-            } else if kind.is_file() {
-                files.push(entry.path());
-            }
-        }
+/// Those that are listed in a directory; none of other files.
+fn names_in(file: &Path) -> io::Result<BTreeSet<OsString>> {
+    if !fs::symlink_metadata(file)?.is_dir() {
+        return Ok(BTreeSet::new());
     }
-    files.into_iter()
+    fs::read_dir(file)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect()
 }
 
 #[test]
