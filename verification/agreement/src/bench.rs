@@ -69,6 +69,10 @@ impl<'a> Bench<'a> {
         {
             compare(&ours, &shown(theirs.path())?).context("Verimount and the kernel")?;
             ensure_same_numbers(mounted.path(), theirs.path())?;
+            let digest = digest(self.verimount().arg("seal").arg(&image))?;
+            let native = self.mount_natively(&image, &digest)?;
+            compare(&ours, &shown(native.path())?).context("Verimount and the kernel, natively")?;
+            ensure_same_numbers(mounted.path(), native.path())?;
             readers.kernel = true;
         }
         if variant.is_for(Reader::Fsck) {
@@ -80,7 +84,17 @@ impl<'a> Bench<'a> {
 
     /// Verimount's mount of an image.
     pub(crate) fn mount_ours(&self, image: &Path, options: &[&str]) -> Result<MountPoint> {
-        let point = MountPoint::new(self.path("ours"))?;
+        self.mount(image, "ours", options)
+    }
+
+    /// Verimount's mount of an image that the kernel reads.
+    pub(crate) fn mount_natively(&self, image: &Path, digest: &str) -> Result<MountPoint> {
+        let options = ["--native", "--allow-other", "--digest", digest];
+        self.mount(image, "native", &options)
+    }
+
+    fn mount(&self, image: &Path, name: &str, options: &[&str]) -> Result<MountPoint> {
+        let point = MountPoint::new(self.path(name))?;
         let mut mount = self.verimount();
         mount.arg("mount").arg(image).arg(point.path());
         quietly(mount.args(options))?;
@@ -167,6 +181,13 @@ fn compare_with_extracted(ours: ShownTree, extracted: ShownTree) -> Result<()> {
         tree
     });
     compare(&ours, &extracted).context("Verimount and fsck.erofs")
+}
+
+/// The digest that a command prints first.
+pub(crate) fn digest(command: &mut Command) -> Result<String> {
+    let said = quietly(command)?;
+    let digest = said.split(' ').next();
+    Ok(digest.context("no digest")?.to_owned())
 }
 
 /// Runs a command; what it prints is shown only if it fails.

@@ -70,7 +70,7 @@ fn run(options: &Options) -> Result<()> {
         report.check_written(&bench, tree)?;
     }
     println!(
-        "{} images: {} compared with the kernel, {} with fsck.erofs; {} differ",
+        "{} images: {} compared with the kernel, natively and not, {} with fsck.erofs; {} differ",
         report.images, report.by_kernel, report.by_fsck, report.failed
     );
     ensure!(report.failed == 0, "{} images differ", report.failed);

@@ -7,7 +7,7 @@ use verimount_testkit::{as_copied, compare, shown};
 
 use crate::{
     Readers,
-    bench::{Bench, ensure_same_numbers, quietly},
+    bench::{Bench, digest, ensure_same_numbers, quietly},
     tree::Tree,
     utils::{Utils, Version},
 };
@@ -62,6 +62,11 @@ pub(crate) fn check(
         compare(&shown_by_us, &shown(theirs.path())?).context("Verimount and the kernel")?;
         ensure_same_numbers(ours.path(), theirs.path())?;
         ensure_rsync_finds_nothing(tree.path(), theirs.path())?;
+        let native = bench.mount_natively(&image, &digest)?;
+        compare(&shown_by_us, &shown(native.path())?)
+            .context("Verimount and the kernel, natively")?;
+        ensure_same_numbers(ours.path(), native.path())?;
+        ensure_rsync_finds_nothing(tree.path(), native.path())?;
         readers.kernel = true;
     }
     Ok(readers)
@@ -71,9 +76,7 @@ pub(crate) fn check(
 fn build(bench: &Bench<'_>, tree: &Path, image: &Path, options: &[&str]) -> Result<String> {
     let mut build = bench.verimount();
     build.args(["build", "--format", "erofs"]).args(options);
-    let said = quietly(build.arg(tree).arg(image))?;
-    let digest = said.split(' ').next();
-    Ok(digest.context("no digest")?.to_owned())
+    digest(build.arg(tree).arg(image))
 }
 
 /// A copy of the tree, in another order of its entries and other inodes, gives the same image.
