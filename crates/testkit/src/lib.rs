@@ -61,7 +61,7 @@ pub use recording::{Recorder, Recording};
 pub use registry_server::{RegistryLogin, RegistryServer};
 pub use rich_tree::{RichTree, set_time};
 pub use romfs_image::RomfsImage;
-pub use shown::{Differences, Shown, ShownTree, as_copied, compare, numbers, shown, shown_file};
+pub use shown::{Differences, Shown, ShownTree, as_copied, compare, numbers, shown, unreadable};
 pub use slow::Slow;
 pub use stored::{Snapshot, Stored, assert_same, create, give_away, snapshot};
 pub use tar_archive::{TarArchive, pax_record};

@@ -1,5 +1,5 @@
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ffi::{OsStr, OsString},
     fmt::{self, Debug},
     fs::{self, File},
@@ -78,6 +78,40 @@ pub fn shown(root: &Path) -> io::Result<ShownTree> {
         Ok((path, shown))
     };
     paths.into_iter().map(file).collect()
+}
+
+/// How many files of the tree at `root` cannot be read (EIO). All others are as in `right`.
+///
+/// # Errors
+/// A file is shown wrong, or with another error; its path is in the message.
+pub fn unreadable(root: &Path, right: &ShownTree) -> io::Result<usize> {
+    let mut unreadable = 0;
+    for (path, expected) in right {
+        let full = root.join(path);
+        let inside = right.keys().filter(|inside| inside.parent() == Some(path));
+        let inside: BTreeSet<_> = inside.filter_map(|inside| inside.file_name()).collect();
+        match shown_file(&full, &expected.first_path).and_then(|file| Ok((file, names_in(&full)?)))
+        {
+            Ok((file, names)) if file == *expected && names.iter().eq(inside) => {}
+            Ok(shown) => {
+                let shown = format!("{shown:?}, not {expected:?}");
+                return named(&full, Err(io::Error::other(shown)));
+            }
+            Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => unreadable += 1,
+            Err(error) => return named(&full, Err(error)),
+        }
+    }
+    Ok(unreadable)
+}
+
+/// Those that are listed in a directory; none of other files.
+fn names_in(file: &Path) -> io::Result<BTreeSet<OsString>> {
+    if !fs::symlink_metadata(file)?.is_dir() {
+        return Ok(BTreeSet::new());
+    }
+    fs::read_dir(file)?
+        .map(|entry| Ok(entry?.file_name()))
+        .collect()
 }
 
 /// The inode numbers of all files of a tree, by path: as they are listed (0 of the root), and as `stat` shows them.
@@ -190,11 +224,7 @@ impl Debug for Shown {
     }
 }
 
-/// Reads one file, whose first path this is.
-///
-/// # Errors
-/// It cannot be read.
-pub fn shown_file(path: &Path, first_path: &Path) -> io::Result<Shown> {
+fn shown_file(path: &Path, first_path: &Path) -> io::Result<Shown> {
     let metadata = fs::symlink_metadata(path)?;
     let file_type = metadata.file_type();
     let (content, data) = match () {

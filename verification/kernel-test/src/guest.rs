@@ -7,6 +7,7 @@ mod extents;
 mod handles;
 mod integrity;
 mod linux;
+mod native;
 mod nfs;
 mod romfs;
 mod scratch;
@@ -63,6 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let scratch = Scratch::new(PathBuf::from("/run/scratch"))?;
     romfs::run(&Tests::new("romfs"), &scratch, &options.verimount)?;
     erofs::run(&Tests::new("EROFS"), &scratch, &options.verimount)?;
+    native::run(&Tests::new("native EROFS"), &scratch, &options.verimount)?;
     verity::run(&Tests::new("fs-verity"), &scratch)?;
     bridge::run(&Tests::new("bridge"), &scratch, &options.verimount)?;
     handles::run(&Tests::new("handles"), &scratch, &options.verimount)?;

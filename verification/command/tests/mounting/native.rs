@@ -259,8 +259,7 @@ fn what_is_damaged_is_an_error_or_right() {
             let command = User::Current.command();
             match Daemon::start(command, &native.image(), &native.directory(), &options) {
                 Ok(mounted) => {
-                    let wrong = |path: &&PathBuf| !is_right(&mounted, path, &right);
-                    refused += right.keys().filter(wrong).count();
+                    refused += unreadable(mounted.directory(), &right).unwrap();
                     mounted.unmount();
                 }
                 Err(_) => refused += 1,
@@ -272,39 +271,6 @@ fn what_is_damaged_is_an_error_or_right() {
         compare(&right, &shown(mounted.directory()).unwrap()).unwrap();
         mounted.unmount();
     }
-}
-
-/// Whether a file, and what is listed in a directory, is shown and right; an error if not.
-fn is_right(mounted: &Daemon, path: &Path, right: &ShownTree) -> bool {
-    let file = mounted.directory().join(path);
-    let inside = right.keys().filter(|inside| inside.parent() == Some(path));
-    let inside: BTreeSet<_> = inside.filter_map(|inside| inside.file_name()).collect();
-    match shown_file(&file, &right[path].first_path).and_then(|shown| Ok((shown, names_in(&file)?)))
-    {
-        Ok((shown, names)) => {
-            assert_eq!(shown, right[path], "{path:?}");
-            assert!(
-                names.iter().map(OsString::as_os_str).eq(inside),
-                "{path:?}: {names:?}"
-            );
-            true
-        }
-        Err(error) => {
-            let is_of_reading = error.raw_os_error() == Some(Errno::IO.raw_os_error());
-            assert!(is_of_reading, "{path:?}: {error}");
-            false
-        }
-    }
-}
-
-/// Those that are listed in a directory; none of other files.
-fn names_in(file: &Path) -> io::Result<BTreeSet<OsString>> {
-    if !fs::symlink_metadata(file)?.is_dir() {
-        return Ok(BTreeSet::new());
-    }
-    fs::read_dir(file)?
-        .map(|entry| Ok(entry?.file_name()))
-        .collect()
 }
 
 #[test]
