@@ -202,6 +202,27 @@ fn a_bad_block_is_told_with_the_path_of_its_file() {
     mounted.unmount();
 }
 
+#[test]
+fn a_container_has_it_as_its_root() {
+    needs!(native_or_skip());
+    let [busybox, unshare] = ["busybox", "unshare"].map(tools::find);
+    let (busybox, unshare) = (needs!(busybox), needs!(unshare));
+    let world = needs!(World::with_mount_point());
+    let (tree, image) = (world.directory("tree"), world.path("image"));
+    fs::copy(busybox, tree.join("busybox")).unwrap();
+    fs::write(tree.join("file"), "content").unwrap();
+    let digest = verimount(args!["build", &tree, &image]).digest();
+    let options = ["--native", "--allow-other", "--digest", &digest];
+    let mounted = Daemon::mount(&image, &world.path("mnt"), &options);
+    let mut contained = Command::new(unshare);
+    contained.args(["--mount", "--pid", "--fork", "--root"]);
+    contained
+        .arg(mounted.directory())
+        .args(["/busybox", "cat", "/file"]);
+    assert_eq!(finish(contained).succeeds().text(), "content");
+    mounted.unmount();
+}
+
 /// By another user as well.
 #[test]
 fn others_see_what_they_see_of_a_served_mount() {
