@@ -80,12 +80,11 @@ pub fn unmount_lazily(mount_point: &Path, daemon: Option<Daemon>) -> Result<(), 
 pub fn unmount_by_force(mount_point: &Path) -> Result<(), UnmountError> {
     let entry = checked(mount_point)?;
     entry.kill_process().map_err(UnmountError::System)?;
-    // Ends the kernel's connection to a process that cannot be seen from here. It is an error if the mount is in use, and of a
-    // native one it does nothing.
-    let _ = umount2(
-        &entry.mount_point,
-        UnmountFlags::NOFOLLOW | UnmountFlags::FORCE,
-    );
+    if !entry.is_native() {
+        // Ends the kernel's connection to a process that cannot be seen from here. It is an error if the mount is in use.
+        let flags = UnmountFlags::NOFOLLOW | UnmountFlags::FORCE;
+        let _ = umount2(&entry.mount_point, flags);
+    }
     match detach_here(&entry) {
         Err(UnmountError::NotMounted) => Ok(()),
         detached => detached,
